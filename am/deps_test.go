@@ -50,7 +50,7 @@ const allowedImports = `
 1  schemas/xmltree                  credentials/rule schemas C github.com/lestrrat-go/libxml2
 1  credentials/cert                 am/urn credentials/rule golang.org/x/crypto
 2  credentials/dsig                 credentials/cert credentials/rule schemas/xmltree golang.org/x/crypto
-2  inventory                        am am/urn inventory/yamlfile inventory/nameset rspec/match go.yaml.in/yaml/v3
+2  inventory                        am am/urn inventory/yamlfile inventory/nameset rspec/match rspec/setup go.yaml.in/yaml/v3 golang.org/x/sys
 3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
 3  credentials/trial                am/durable am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
 4  credentials/trial/trialtest      am/urn credentials/trial
@@ -98,7 +98,7 @@ const allowedImports = `
 0  inventory/local/osinfo           golang.org/x/sys
 1  inventory/local/sysctl           am/durable golang.org/x/sys
 1  inventory/local/setup            am/durable github.com/ulikunitz/xz golang.org/x/sys rspec/setup
-2  inventory/local/steprunner       inventory/local/setup rspec/setup golang.org/x/sys
+3  inventory/local/steprunner       inventory inventory/local/setup rspec/setup golang.org/x/sys
 1  inventory/local/agent            inventory/local/fdsocket github.com/pkg/sftp golang.org/x/sys rspec/hostname
 2  inventory/local/node             inventory/local/agent inventory/local/cgroup inventory/local/sandbox inventory/local/fdsocket golang.org/x/sys rspec/hostname
 2  inventory/local/gateway          inventory/local/agent inventory/local/sandbox inventory/local/supervisor inventory/local/fdsocket golang.org/x/crypto golang.org/x/sys

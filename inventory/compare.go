@@ -310,6 +310,9 @@ func (d *differences) site(a, b *Inventory) {
 			d.add("the site", "", x.key+" has changed")
 		}
 	}
+	for _, name := range changedFiles(a, b) {
+		d.add("the site", "", "the file "+name+" of the catalogue has changed")
+	}
 }
 
 func isEqual[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }

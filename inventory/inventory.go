@@ -81,6 +81,9 @@ type Inventory struct {
 	Software []Software
 	// Galaxy has the URLs of the archives of Ansible roles and collections, by name.
 	Galaxy map[string]string
+	// Catalogue has the SHA-256 of the files to which Software and Galaxy refer, in hexadecimal, by
+	// name, as the files were when the inventory was read.
+	Catalogue map[string]string
 	// Clouds are the URNs of the aggregates for which sources use other names.
 	Clouds map[string]urn.URN
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,7 @@ var siteKeys = []string{
 type site struct {
 	reader
 	*Inventory
+	catalogue string // the folder
 	provider  string // the provider of components that name none
 	hardware  map[string]bool
 	locations map[string]*Location
@@ -49,8 +51,8 @@ func Load(file, authority string) (*Inventory, error) {
 	return Parse(text, file, authority)
 }
 
-// Parse reads an inventory from text; file is its name in messages. It fails with a
-// *yamlfile.Error.
+// Parse reads an inventory from text; file is its name in messages, and the catalogue is in its
+// folder. It fails with a *yamlfile.Error.
 func Parse(text []byte, file, authority string) (*Inventory, error) {
 	s := &site{
 		reader: reader{yamlfile.Reader{File: file}},
@@ -72,7 +74,9 @@ func Parse(text []byte, file, authority string) (*Inventory, error) {
 			shared:            map[string]*SharedVLAN{},
 			types:             map[string]*SliverType{},
 			images:            map[string]*Image{},
+			Catalogue:         map[string]string{},
 		},
+		catalogue: filepath.Join(filepath.Dir(file), CatalogueFolder),
 		hardware:  map[string]bool{},
 		locations: map[string]*Location{},
 		gateways:  map[string]*Gateway{},

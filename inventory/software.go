@@ -8,12 +8,14 @@ import (
 
 	"patchbay/am/urn"
 	"patchbay/rspec/match"
+	"patchbay/rspec/setup"
 )
 
 // Software is a program that nodes can get when they start.
 type Software struct {
 	Name, Version string
-	// Install is the URL of an archive that is unpacked to /; empty for none.
+	// Install is the URL of an archive that is unpacked to /, perhaps of a file in the catalogue;
+	// empty for none.
 	Install string
 	// Execute is a command that runs after it; empty for none.
 	Execute string
@@ -66,12 +68,15 @@ func (s *site) hasSoftware(name, version string) bool {
 	return false
 }
 
-// archive reads an http or https URL.
+// archive reads an http or https URL, or the name of a file in the catalogue, and returns a URL.
 func (s *site) archive(n *yaml.Node, key string) string {
 	text := s.Text(n, key)
+	if setup.IsCatalogueName(text) {
+		return s.catalogued(n, key, text)
+	}
 	u, err := url.Parse(text)
 	if text != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		s.Wrong(n, "%s must be an http or https URL of an archive, such as https://%s/tool.tar.gz", key, s.Authority)
+		s.Wrong(n, "%s must be the name of a file in the folder %s (letters, digits, _ . + ~ and -, not beginning with a dot), or an http or https URL of an archive, such as https://%s/tool.tar.gz", key, CatalogueFolder, s.Authority)
 	}
 	return text
 }

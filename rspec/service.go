@@ -134,14 +134,15 @@ func (r *serviceReader) readInstall(e *xmltree.Element) {
 	case len(i.URL) > r.o.Limits.Command:
 		r.refuseStep(TooBig, place{e, "url"}, raiseRemedy("put the archive on a web server and write its address", "command"), "node %.80q has an install whose url has more than %d bytes", id, r.o.Limits.Command)
 	case !isFetchable(i.URL):
-		r.wrong(place{e, "url"}, "write an http, https or data URL", "node %.80q has an install with the url %.80q", id, i.URL)
+		r.wrong(place{e, "url"}, "write an http, https or data URL, or "+setup.CatalogueScheme+"NAME for a file of the site's catalogue", "node %.80q has an install with the url %.80q", id, i.URL)
 	case !isInstallPath(i.InstallPath):
 		r.wrong(place{e, "install_path"}, "use an absolute path such as /local, or one that begins with ~/", "node %.80q has an install with the install_path %.80q", id, i.InstallPath)
 	}
 	r.add(e, i, "name", "order", "operation", "artifact")
 }
 
-// isFetchable requires an http or https URL with a host, or a data URL.
+// isFetchable requires an http or https URL with a host, a data URL, or the name of a file in the
+// site's catalogue. Only the site adds the digest of such a file.
 func isFetchable(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -153,7 +154,8 @@ func isFetchable(text string) bool {
 	case "data":
 		return strings.Contains(text, ",")
 	}
-	return false
+	_, ok := setup.CatalogueFile(text)
+	return ok
 }
 
 func isInstallPath(s string) bool {

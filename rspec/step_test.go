@@ -85,6 +85,12 @@ func TestStepsAreRead(t *testing.T) {
 				x.Files = append(x.Files, setup.File{URL: "data:;base64," + base("#!/bin/sh"), Path: "a/b"}, setup.File{URL: "data:;base64," + base("c"), Path: "c"})
 				return x
 			}()}}, nil, ""},
+		{"file of the site's catalogue", `<s:step>` + base("./a") + `<s:file path="a" url="catalogue:web.tar.gz"/></s:step>`,
+			[]setup.Requested{{Step: func() setup.Step {
+				x := script("sh", "./a")
+				x.Files = append(x.Files, setup.File{URL: "catalogue:web.tar.gz", Path: "a"})
+				return x
+			}()}}, nil, ""},
 		{"playbook", `<s:step language="ansible">` + base("- hosts: all") + `</s:step>`,
 			[]setup.Requested{{Step: setup.Step{Kind: setup.Execute, Shell: "sh", Script: "playbook", Files: []setup.File{{URL: "data:;base64," + base("- hosts: all"), Path: "playbook"}}}, IsPlaybook: true}}, nil, ""},
 		{"unknown element in a step", `<s:step>` + base("a") + `<s:files/></s:step>`, []setup.Requested{{Step: script("sh", "a")}}, nil, `<step> with an unknown element <files>; use parameter, relation or file`},
@@ -179,6 +185,9 @@ func TestStepsAreRefused(t *testing.T) {
 		{"file that is a folder", "", `<s:step>` + base("a") + `<s:file path="x/y">` + base("a") + `</s:file><s:file §path="x">` + base("b") + `</s:file></s:step>`, BadArgs, `the files "x/y" and "x", which cannot be in one folder`},
 		{"file with the name of the script", "", `<s:step>` + base("a") + `<s:file §path="script">` + base("b") + `</s:file></s:step>`, BadArgs, `the files "script" and "script"`},
 		{"file in the folder of playbooks", "", `<s:step>` + base("a") + `<s:file §path=".patchbay/run">` + base("b") + `</s:file></s:step>`, BadArgs, `that folder is reserved`},
+		{"file of the catalogue with a digest", "", `<s:step>` + base("a") + `<s:file path="x" §url="catalogue:web#` + strings.Repeat("0", 64) + `"/></s:step>`, BadArgs, `a file with the url "catalogue:web#000`},
+		{"file from elsewhere", "", `<s:step>` + base("a") + `<s:file path="x" §url="http://example.org/x"/></s:step>`, BadArgs, `a file with the url "http://example.org/x"; write catalogue:NAME`},
+		{"file of the catalogue with content", "", `<s:step>` + base("a") + `<s:file path="x" §url="catalogue:web">` + base("b") + `</s:file></s:step>`, BadArgs, `and no content`},
 		{"file that is not base64", "", `<s:step>` + base("a") + `§<s:file path="x">?</s:file></s:step>`, BadArgs, `a <file> whose content is not base64`},
 		{"too many files", "", `<s:step>` + base("a") + manyFiles(249) + `§<s:file path="last">eA==</s:file></s:step>`, TooBig, "more than 249 files"},
 		{"disk without a size", "", `§<s:disk mount_path="/data"/>`, BadArgs, `a disk with size=""; write a size such as "20G"`},

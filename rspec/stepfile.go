@@ -23,9 +23,15 @@ const maxStepFiles = 250
 // readFile reads a file beside the script of a step.
 func (r *serviceReader) readFile(e *xmltree.Element, q *setup.Requested) {
 	id := r.n.ClientID
-	r.remarkOwn(e, id, "path")
-	f := setup.File{URL: dataURL(r.readBody(e)), Path: value(e, "path")}
+	r.remarkOwn(e, id, "path", "url")
+	f := setup.File{URL: trimmed(e, "url"), Path: value(e, "path")}
 	here := place{e, "path"}
+	_, isOfCatalogue := setup.CatalogueFile(f.URL)
+	if f.URL == "" {
+		f.URL = dataURL(r.readBody(e))
+	} else if !isOfCatalogue || strings.TrimSpace(e.Text()) != "" {
+		r.wrong(place{e, "url"}, "write "+setup.CatalogueScheme+"NAME, with the name of a file in the site's catalogue, and no content; or the content without a url", "node %.80q has a file with the url %.80q", id, f.URL)
+	}
 	switch {
 	case r.failed:
 	case f.Path != path.Clean(f.Path) || f.Path == "." || hasDotDot(f.Path) || path.IsAbs(f.Path) || len(f.Path) > maxPath || strings.ContainsFunc(f.Path, unicode.IsControl):

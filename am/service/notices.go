@@ -181,21 +181,22 @@ func (r *remarks) setupRemarks(n *rspec.Node) {
 	}
 	for i, x := range executes {
 		for _, f := range x.Files {
-			if !isData(f.URL) {
+			if !isDelivered(f.URL) {
 				r.add("node", n.ClientID, "execute", "the file %.80q of its execute %d of %d cannot be fetched: nodes here do not reach the Internet; let a node of the slice serve it, or put it into the script", f.URL, i+1, len(executes))
 				break
 			}
 		}
 	}
 	for i, x := range installs {
-		if !isData(x.URL) {
+		if !isDelivered(x.URL) {
 			r.add("node", n.ClientID, "install", "its install %d of %d, %.80q, cannot be fetched: nodes here do not reach the Internet; let a node of the slice serve it, or write it as a data: URL", i+1, len(installs), x.URL)
 		}
 	}
 }
 
-func isData(url string) bool {
-	return len(url) >= len("data:") && strings.EqualFold(url[:len("data:")], "data:")
+// isDelivered reports whether a node needs no network for a URL.
+func isDelivered(url string) bool {
+	return inventory.IsDelivered(url) || len(url) >= len("data:") && strings.EqualFold(url[:len("data:")], "data:")
 }
 
 // monitoringRemarks adds remarks on requested monitoring that is not available.

@@ -8,6 +8,7 @@ import (
 	"patchbay/am/binder"
 	"patchbay/am/store"
 	"patchbay/am/urn"
+	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/setup"
 )
@@ -36,7 +37,11 @@ func (s *Service) planSetup(req *rspec.Request, bound []binder.Bound, live, sliv
 		return was == nil || was.Document == x.Document
 	}
 	n, moreNodes := 0, slices.ContainsFunc(slivers, isAdded)
+	inv := s.Inventory()
 	for i, steps := range setup.Plan(slivers[0].Slice.String(), nodes, playbooks) {
+		if err := deliver(inv, slivers[i].ClientID, steps); err != nil {
+			return err
+		}
 		if x := &slivers[i]; isAdded(*x) {
 			x.Setup = steps
 		} else {
@@ -53,6 +58,25 @@ func (s *Service) planSetup(req *rspec.Request, bound []binder.Bound, live, sliv
 		return am.Errorf(am.TooBig, "the services of the nodes take %d bytes; the limit is %d; put scripts into an archive that is fetched over http, or request fewer nodes at a time", n, maxSetupBytes)
 	}
 	return s.checkStages(slivers)
+}
+
+// deliver adds the digests to the files of the site's catalogue that the steps of a node fetch.
+func deliver(inv *inventory.Inventory, node string, steps []setup.Step) error {
+	for i := range steps {
+		steps[i].Files = slices.Clone(steps[i].Files) // the request has the same ones
+		for _, url := range steps[i].URLs() {
+			name, ok := setup.CatalogueFile(*url)
+			if !ok {
+				continue
+			}
+			sum := inv.Catalogue[name]
+			if sum == "" {
+				return am.Errorf(am.Unsupported, "node %.80q: the site's catalogue has no file %.80q; compile the document again, or ask the operator to put the file into the folder %s of the site and to name it in inventory.yaml, under software or galaxy", node, name, inventory.CatalogueFolder)
+			}
+			*url = setup.DeliveredURL(name, sum)
+		}
+	}
+	return nil
 }
 
 // continuation continues the plans of the slivers of one call of patchbay_setup.
@@ -121,7 +145,7 @@ func (s *Service) checkStages(slivers []am.Sliver) error {
 		x := &slivers[i]
 		n := slices.IndexFunc(x.Setup, func(y setup.Step) bool { return !y.IsPlain() })
 		if n >= 0 && !s.hasStages(x.Provider) {
-			return am.Errorf(am.Unsupported, "node %.80q: the testbed of %s runs only plain install and execute services, and %s, %s, is more (a stage, parameters, an operation, a script, an archive with owners, user data or a disk); leave that out, or request another component", x.ClientID, x.ComponentName, x.StepName(n), x.Setup[n].Summary())
+			return am.Errorf(am.Unsupported, "node %.80q: the testbed of %s runs only plain install and execute services, and %s, %s, is more (a stage, parameters, an operation, a script, an archive with owners, a file of the site's catalogue, user data or a disk); leave that out, or request another component", x.ClientID, x.ComponentName, x.StepName(n), x.Setup[n].Summary())
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -83,6 +84,11 @@ func (f *siteFlags) options(path string) (o testbed.Options, err error) {
 		return o, fmt.Errorf("cannot read the settings: %w", err)
 	}
 	o.Facts = strings.TrimSuffix(path, ".yaml") + inventory.FactsSuffix
+	file, err := filepath.Abs(path)
+	if err != nil {
+		return o, err
+	}
+	o.Catalogue = filepath.Join(filepath.Dir(filepath.Dir(file)), inventory.CatalogueFolder)
 	o.SettingsOwner = int(info.Sys().(*syscall.Stat_t).Uid)
 	if o.Program, err = os.Executable(); err != nil {
 		return o, err

@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/base64"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +13,7 @@ import (
 	"patchbay/am/client"
 	"patchbay/am/site"
 	"patchbay/am/testkit/require"
+	"patchbay/inventory"
 	"patchbay/rspec/compile"
 )
 
@@ -161,4 +165,98 @@ func TestOnHostRADL(t *testing.T) {
 	for _, x := range slices {
 		x.delete()
 	}
+}
+
+// TestOnHostCatalogue delivers a role, a collection and a program to a node without outside network,
+// and refuses a file that has changed.
+func TestOnHostCatalogue(t *testing.T) {
+	require.Tool(t, "ansible-galaxy")
+	s := newSetupSite(t, "a", "b")
+	files := filepath.Join(s.dir, inventory.CatalogueFolder)
+	build := exec.CommandContext(t.Context(), "sh", "-ec", `
+		mkdir -p "$1" web/tasks web/meta tools opt/hello
+		echo '- copy: dest=/root/role content=web' >web/tasks/main.yml
+		echo 'galaxy_info: {author: alice, description: web, license: none, min_ansible_version: "2.9"}' >web/meta/main.yml
+		tar -czf "$1/web.tar.gz" web
+		touch tools/README.md
+		printf 'namespace: alice\nname: tools\nversion: 1.0.0\nreadme: README.md\nauthors: [alice]\n' >tools/galaxy.yml
+		mkdir -p tools/roles/db/tasks
+		echo '- copy: dest=/root/collection content=db' >tools/roles/db/tasks/main.yml
+		ansible-galaxy collection build --output-path "$1" tools
+		printf hello >opt/hello/hello
+		tar -cJf "$1/hello.tar.xz" opt`, "sh", files)
+	build.Dir = t.TempDir()
+	build.Env = append(os.Environ(), "HOME="+build.Dir, "LC_ALL=C.UTF-8")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	file := filepath.Join(s.dir, site.InventoryName)
+	write(t, file, readFile(t, file)+`
+software:
+  - {name: hello, version: 1.0, install: hello.tar.xz, execute: cp /opt/hello/hello /root/program}
+galaxy:
+  - {name: alice.web, url: web.tar.gz}
+  - {name: alice.tools, url: alice-tools-1.0.0.tar.gz}
+`)
+	if code, out := runCommand(t, "reload", "--config", s.dir); code != 0 {
+		t.Fatal(out)
+	}
+	config, err := site.ReadConfig(filepath.Join(s.dir, site.ConfigName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	offer, err := offerOf(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := compile.Compile([]byte(`system web (
+  disk.0.applications contains (name = 'ansible.roles.alice.web') and
+  disk.0.applications contains (name = 'ansible.collections.alice.tools') and
+  disk.0.applications contains (name = 'hello')
+)
+configure web (
+@begin
+---
+- gather_facts: false
+  roles: [alice.web, alice.tools.db]
+@end
+)
+deploy web 1
+`), offer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := s.slice(t, "a")
+	x.create(string(r.Request))
+	x.awaitSetUp()
+	login := x.logins()["web-0"]
+	for name, want := range map[string]string{"role": "web", "collection": "db", "program": "hello"} {
+		if got := x.run(login, "sudo cat /root/"+name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if left := x.run(login, "sudo find /var/lib/patchbay/services -name '*deliver*'"); left != "" {
+		t.Errorf("delivered files are left: %s", left)
+	}
+	write(t, filepath.Join(files, "web.tar.gz"), "changed")
+	y := s.slice(t, "b")
+	y.create(string(r.Request))
+	all := y.await("a step has failed", func(v client.Sliver) bool {
+		return slices.ContainsFunc(v.Services, func(v client.Service) bool { return v.State == string(am.StepFailed) })
+	}, "web-0")
+	const want = "the file web.tar.gz of the catalogue changed after the site was read; the operator runs: patchbay reload"
+	if !slices.ContainsFunc(all["web-0"].Services, func(v client.Service) bool { return strings.Contains(v.Message, want) }) {
+		t.Errorf("%+v, want %s", all["web-0"], want)
+	}
+	if err := os.Remove(filepath.Join(files, "web.tar.gz")); err != nil {
+		t.Fatal(err)
+	}
+	if code, out := runCommand(t, "reload", "--config", s.dir); code == 0 || !strings.Contains(out, "there is no such file in the folder "+files) {
+		t.Errorf("a reload without the file: %d, %s", code, out)
+	}
+	if got := x.run(login, "sudo cat /root/role"); got != "web" {
+		t.Errorf("the running node: %q", got)
+	}
+	x.delete()
+	y.delete()
 }

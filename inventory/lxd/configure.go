@@ -1,6 +1,7 @@
 package lxd
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -63,7 +64,7 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 		}
 	}
 	var r inside.Report
-	err = w.client.exec(ctx, i.Name, command{words: []string{"configure"}, input: text, limit: configureTime, output: decode(&r)})
+	err = w.client.exec(ctx, i.Name, command{words: []string{"configure"}, input: bytes.NewReader(text), limit: configureTime, output: decode(&r)})
 	if errors.Is(err, errLate) {
 		return fmt.Errorf("the node cannot be configured: %w", err)
 	}

@@ -34,7 +34,7 @@ func (e commandError) Error() string { return string(e) }
 // command is a call of the program in a running node.
 type command struct {
 	words []string
-	input []byte
+	input io.Reader
 	// isOpen keeps the input open until the end.
 	isOpen bool
 	// limit bounds the time; 0 is no limit.
@@ -86,8 +86,11 @@ func (c *client) execUntil(ctx context.Context, name string, cmd command) error 
 			return fmt.Errorf("the server does not connect to the node: %w", err)
 		}
 	}
-	if err := streams["0"].Write(ctx, websocket.MessageBinary, cmd.input); err != nil {
-		return err
+	if cmd.input != nil {
+		w := &messageWriter{ctx, streams["0"]}
+		if _, err := io.CopyBuffer(w, struct{ io.Reader }{cmd.input}, make([]byte, 64<<10)); err != nil {
+			return err
+		}
 	}
 	if !cmd.isOpen { // an empty text is the end
 		if err := streams["0"].Write(ctx, websocket.MessageText, nil); err != nil {
@@ -127,6 +130,19 @@ func (c *client) stream(ctx context.Context, operation, secret string) (*websock
 		conn.SetReadLimit(maxMessageSize)
 	}
 	return conn, err
+}
+
+// messageWriter writes a stream.
+type messageWriter struct {
+	ctx  context.Context
+	conn *websocket.Conn
+}
+
+func (w *messageWriter) Write(p []byte) (int, error) {
+	if err := w.conn.Write(w.ctx, websocket.MessageBinary, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // reader reads a stream until its end, which is a text instead of binary data.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/durable"
+	"patchbay/inventory"
 )
 
 // folder holds a file for each node that the cluster does not yet have as requested:
@@ -38,6 +39,9 @@ type pending struct {
 func (f folder) path() string           { return filepath.Join(f.dir, f.name+".nodes") }
 func (f folder) file(id string) string  { return filepath.Join(f.path(), id+".json") }
 func (f folder) beside(s string) string { return filepath.Join(f.dir, f.name+s) }
+func (f folder) catalogue() string {
+	return filepath.Join(filepath.Dir(f.dir), inventory.CatalogueFolder)
+}
 func (f folder) lock() (func(), error)  { return flock(f.beside(".lock"), unix.LOCK_EX) }
 func (f folder) claim() (func(), error) { return flock(f.beside(".worker"), unix.LOCK_EX|unix.LOCK_NB) }
 

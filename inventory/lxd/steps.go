@@ -1,6 +1,7 @@
 package lxd
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -130,7 +131,14 @@ func (s *setupNode) Start(ctx context.Context, n int, order []byte, slow bool) (
 	if slow {
 		limit = slowStartTime
 	}
-	err = s.call(ctx, command{words: []string{"run", strconv.Itoa(n)}, input: order, limit: limit}, func(got setup.Report) { r = got })
+	r, err = steprunner.Deliver(s.w.folder.catalogue(), order, func(file io.Reader) (r setup.Report, err error) {
+		err = s.call(ctx, command{words: []string{"deliver", strconv.Itoa(n)}, input: file, limit: steprunner.DeliveryTime}, func(got setup.Report) { r = got })
+		return r, err
+	})
+	if err != nil || r.Ended() {
+		return r, errors.Is(err, errLate) || isAway(err), err
+	}
+	err = s.call(ctx, command{words: []string{"run", strconv.Itoa(n)}, input: bytes.NewReader(order), limit: limit}, func(got setup.Report) { r = got })
 	return r, errors.Is(err, errLate) || isAway(err), err
 }
 

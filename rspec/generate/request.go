@@ -158,8 +158,9 @@ type Step struct {
 	FileSystem, Device, Image string
 }
 
-// File is a file with a relative path.
+// File is a file with a relative path. URL names a file of the site's catalogue in place of Body.
 type File struct {
 	Path string
 	Body []byte
+	URL  string
 }

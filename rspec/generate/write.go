@@ -297,6 +297,10 @@ func (w *writer) step(s *Step) {
 		}
 		w.parameters(s.Parameters)
 		for _, f := range s.Files {
+			if f.URL != "" {
+				w.empty("setup:file", "path", f.Path, "url", f.URL)
+				continue
+			}
 			w.line(startTag("setup:file", "path", f.Path) + ">" + base64.StdEncoding.EncodeToString(f.Body) + "</setup:file>")
 		}
 		w.line(base64.StdEncoding.EncodeToString(s.Body))

@@ -128,6 +128,9 @@ func (c *compiler) install(s *system, choice generate.Choice) {
 		}
 		if best := a.catalogued(s.site); best != nil && !a.preinstalled {
 			a.version = best.Version
+			if isFetched(s.site, best.Install) {
+				c.warnFetched(a.at, a.name, best.Install)
+			}
 			s.comments = append(s.comments, fmt.Sprintf("application %s: the image does not have it; version %s of the site's catalogue is installed", a.name, a.version))
 			s.node.Steps = append(s.node.Steps, installSteps(best)...)
 			continue

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/radl"
 )
@@ -110,7 +111,28 @@ func TestRolesWithoutOutsideAccess(t *testing.T) {
 	v := inventoryOf(t, "outbound: no\n")
 	const source = "system s (disk.0.applications contains (name = 'ansible.roles.%s'))\n"
 	play := recipe("s", "- roles: []") + "deploy s 1"
-	row{"", fmt.Sprintf(source, "bob.db") + play, "", `line 1: the nodes of this site cannot fetch the Ansible role "bob.db"`}.check(t, radl.Options{Site: v})
-	row{"", fmt.Sprintf(source, "alice.web") + play, "'https://example.org/web.tar.gz,,alice.web'", ""}.check(t, radl.Options{Site: v})
+	row{"", fmt.Sprintf(source, "bob.db") + play, "", `line 1: the nodes of this site cannot fetch the Ansible role "bob.db": they do not reach the outside network, and the site's catalogue does not have it; ask the operator to put its archive, such as bob.db.tar.gz, into the folder catalogue of the site, and to write in inventory.yaml, under galaxy: - {name: "bob.db", url: bob.db.tar.gz}`}.check(t, radl.Options{Site: v})
+	row{"", fmt.Sprintf(source, "alice.web") + play, "'https://example.org/web.tar.gz,,alice.web'", `line 1: nodes of this site do not reach the outside network, and must fetch "alice.web" from "https://example.org/web.tar.gz"; ask the operator to put the archive into the folder catalogue of the site`}.check(t, radl.Options{Site: v})
 	row{"", fmt.Sprintf(source, "bob.db") + "deploy s 1", "<node\nno ansible-galaxy", `line 1: the Ansible role "bob.db" is not installed on the nodes of "s": they do not reach the outside network`}.check(t, radl.Options{Site: v})
+}
+
+// TestCatalogueFiles compiles roles, collections and software that the site delivers.
+func TestCatalogueFiles(t *testing.T) {
+	v := inventoryOf(t, "outbound: no\n")
+	delivered := *v
+	delivered.Galaxy = map[string]string{"bob.db": "catalogue:bob-db.tar.gz", "alice.tools": "catalogue:alice-tools-1.0.0.tar.gz"}
+	delivered.Software = []inventory.Software{{Name: "octave", Version: "8.4", Install: "catalogue:octave.tar.gz"}}
+	const source = `system s (
+  disk.0.applications contains (name = 'ansible.roles.bob.db') and
+  disk.0.applications contains (name = 'ansible.collections.alice.tools') and
+  disk.0.applications contains (name = 'octave')
+)
+`
+	request, problems := compile(t, source+recipe("s", "- roles: [bob.db]")+"deploy s 1", radl.Options{Site: &delivered})
+	golden(t, "catalogue.xml", request)
+	if len(problems) > 0 {
+		t.Errorf("problems %q", problems)
+	}
+	row{"", "system s (disk.0.applications contains (name = 'tomcat' and version = '9.0'))\ndeploy s 1", "tomcat-9.tgz",
+		`line 1: nodes of this site do not reach the outside network, and must fetch "tomcat" from "https://example.org/tomcat-9.tgz"`}.check(t, radl.Options{Site: v})
 }

@@ -1,6 +1,8 @@
 package radl
 
 import (
+	"cmp"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -116,7 +118,7 @@ func (c *compiler) rolesOf(s *system) (list []role) {
 		switch {
 		case i < 0: // it was refused
 		case c.isOutOfReach(s.site, r):
-			c.warn(f.Place, "ask the operator to add it to galaxy in inventory.yaml, or leave it out, since no recipe uses it", "the Ansible %s %.80q is not installed on the nodes of %.80q: they do not reach the outside network, and the site's catalogue does not have it", r.kind(), r.name, s.block.ID)
+			c.warn(f.Place, "leave it out, since no recipe uses it, or "+addToGalaxy(r), "the Ansible %s %.80q is not installed on the nodes of %.80q: they do not reach the outside network, and the site's catalogue does not have it", r.kind(), r.name, s.block.ID)
 		case s.lacksAnsible:
 			c.warn(f.Place, "request another image, or leave it out, since no recipe uses it", "the Ansible %s %.80q is not installed on the nodes of %.80q: their image does not list Ansible", r.kind(), r.name, s.block.ID)
 		default:
@@ -154,8 +156,29 @@ func (c *compiler) addRole(f *Feature, r role) {
 		return
 	}
 	c.roles = append(c.roles, r)
+	if url := catalogue(c.o.Site, r); isFetched(c.o.Site, url) {
+		c.warnFetched(f.Place, r.name, url)
+	}
 	if c.runsRecipes() && c.isOutOfReach(c.o.Site, r) {
-		c.refuse(rspec.Unsupported, f.Place, "ask the operator to add it to galaxy in inventory.yaml", "the nodes of this site cannot fetch the Ansible %s %.80q: they do not reach the outside network, and the site's catalogue does not have it", r.kind(), r.name)
+		c.refuse(rspec.Unsupported, f.Place, addToGalaxy(r), "the nodes of this site cannot fetch the Ansible %s %.80q: they do not reach the outside network, and the site's catalogue does not have it", r.kind(), r.name)
+	}
+}
+
+// addToGalaxy says what an operator does so that nodes get a role.
+func addToGalaxy(r role) string {
+	return fmt.Sprintf("ask the operator to put its archive, such as %s.tar.gz, into the folder %s of the site, and to write in inventory.yaml, under galaxy: - {name: %q, url: %s.tar.gz}", path.Base(r.name), inventory.CatalogueFolder, cmp.Or(r.source, r.name), path.Base(r.name))
+}
+
+// isFetched reports whether nodes must fetch a URL of the site's catalogue, and do not reach the
+// outside network.
+func isFetched(site *inventory.Inventory, url string) bool {
+	return site != nil && site.OutsideAccess == inventory.No && url != "" && !inventory.IsDelivered(url)
+}
+
+func (c *compiler) warnFetched(at Place, name, url string) {
+	if !c.warned[url] {
+		c.warned[url] = true
+		c.warn(at, "ask the operator to put the archive into the folder "+inventory.CatalogueFolder+" of the site, and to write the name of the file in place of the URL", "nodes of this site do not reach the outside network, and must fetch %.80q from %.80q", name, url)
 	}
 }
 
@@ -179,8 +202,16 @@ func (c *compiler) runsRecipes() bool {
 func rolesStep(site *inventory.Inventory, roles []role) generate.Step {
 	var text strings.Builder
 	text.WriteString("set -e\nexport HOME=/root\n") // else the user's ~/.ansible would be root's
+	var files []generate.File
 	for _, r := range roles {
 		url := catalogue(site, r)
+		if name, ok := setup.CatalogueFile(url); ok {
+			f := generate.File{Path: "galaxy/" + name, URL: url}
+			if !slices.ContainsFunc(files, func(x generate.File) bool { return x.Path == f.Path }) {
+				files = append(files, f)
+			}
+			url = "./" + f.Path
+		}
 		folder, options, what := rolesFolder, "", r.name
 		if r.isCollection {
 			folder = collectionsFolder
@@ -204,7 +235,7 @@ func rolesStep(site *inventory.Inventory, roles []role) generate.Step {
 		}
 		text.WriteString("ansible-galaxy " + r.kind() + " install --force" + options + " -p " + folder + " " + quote(what) + "\n")
 	}
-	return generate.Step{Kind: generate.Script, Name: "install Ansible roles", Language: "sh", Body: []byte(text.String()), Operation: setup.Install}
+	return generate.Step{Kind: generate.Script, Name: "install Ansible roles", Language: "sh", Body: []byte(text.String()), Operation: setup.Install, Files: files}
 }
 
 // quote quotes a word for sh.

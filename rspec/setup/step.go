@@ -31,7 +31,7 @@ type Step struct {
 	// Operation is the event in the life of the node at which the step is done.
 	Operation string `json:"operation,omitempty"`
 
-	// URL is the address that an Install fetches: http, https or data. UserData has a data URL. A
+	// URL is the address that an Install fetches: http, https, data or CatalogueScheme. UserData has a data URL. A
 	// Disk has the name or URL of the disk image that it is a copy of; empty for an empty disk.
 	URL string `json:"url,omitempty"`
 	// InstallPath is the target folder of an Install and the mount point of a Disk: absolute, or
@@ -95,7 +95,7 @@ type Folder struct {
 
 // File is a file that an Execute needs.
 type File struct {
-	URL string `json:"url"` // http, https or data
+	URL string `json:"url"` // http, https, data or CatalogueScheme
 	// Path is relative, without "..".
 	Path string `json:"path"`
 }
@@ -116,7 +116,7 @@ func (s *Step) MustEnd() bool {
 // out the step. Other steps need a provider with the attribute "setup_stage".
 func (s *Step) IsPlain() bool {
 	plain := Step{Kind: s.Kind, Name: s.Name, URL: s.URL, InstallPath: s.InstallPath, FileType: s.FileType, Shell: s.Shell, Command: s.Command}
-	return (s.Kind == Install || s.Kind == Execute) && reflect.DeepEqual(plain, *s)
+	return (s.Kind == Install || s.Kind == Execute) && !s.usesCatalogue() && reflect.DeepEqual(plain, *s)
 }
 
 // maxSummary is the maximum length of a step's summary, in bytes.

@@ -7,6 +7,7 @@
 //	run N    reads an Assignment, starts step N, reports that, and runs it in the background
 //	wait N   reports progress and output of step N, and its result when it has ended
 //	end N    kills step N if it runs, with the sessions of its commands, and reports the step
+//	deliver N  reads the SHA-256 and the content of a file of the site's catalogue, for step N
 //
 // They print lines of JSON, each a Report. An attempt of a step is started only once: "run" of an
 // attempt that has begun only reports its state, and a larger attempt begins the step anew. Files
@@ -15,6 +16,7 @@
 //	/var/lib/patchbay/services/N.lock    locked while the step runs; contains its progress
 //	                           N.began   the last attempt, written before it does anything
 //	                           N.status  the result of an attempt
+//	                           N.SHA256.delivered  a file of the catalogue, until the step has it
 //	/var/lib/patchbay/scripts/N-ATTEMPT  folder of a script with its files
 //	/var/lib/patchbay/artifacts/HASH     digest of what an install with owners has unpacked
 //	/var/log/patchbay/N-install.log      output of the step, readable for root and the first

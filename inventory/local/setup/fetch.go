@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/rspec/setup"
 )
 
 const (
@@ -37,6 +39,9 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, report func
 			_, err = f.Write(b)
 		}
 		return int64(len(b)), err
+	}
+	if _, sum, ok := setup.DeliveredFile(text); ok {
+		return c.delivered.copyDelivered(sum, f, most)
 	}
 	for attempt := 0; ; attempt++ {
 		size, err = c.attempt(ctx, text, f, most, report)

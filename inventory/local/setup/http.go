@@ -27,6 +27,7 @@ type client struct {
 	roots       *x509.CertPool // nil: the certificates of the node
 	retryPauses []time.Duration
 	note        func(format string, args ...any)
+	delivered   *stepFiles // has the files of the site's catalogue for the step
 }
 
 // temporaryError is an error after which a retry may succeed, such as a server's failure.

@@ -48,12 +48,13 @@ func (o *Assignment) fetchAndUnpack(ctx context.Context, s *stepFiles, user acco
 		return err
 	}
 	defer f.Close()
+	defer s.removeDelivered(o.URLs())
 	if err := os.Remove(f.Name()); err != nil { // the kernel frees the unnamed file when this process ends
 		return err
 	}
 	note := l.note
 	note("fetching %s", displayURL(o.URL))
-	c := &client{note: note, retryPauses: retryPauses()}
+	c := &client{note: note, retryPauses: retryPauses(), delivered: s}
 	size, err := c.fetch(ctx, o.URL, f, s.setProgress)
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func runArgs(args []string, f folders) error {
 		return errors.New("it must run as root")
 	}
 	if len(args) != 2 {
-		return fmt.Errorf("it takes two arguments: %s, %s or %s, and the number of a step", argRun, argWait, argEnd)
+		return fmt.Errorf("it takes two arguments: %s, %s, %s or %s, and the number of a step", argDeliver, argRun, argWait, argEnd)
 	}
 	n, err := strconv.Atoi(args[1])
 	if err != nil || n < 1 || n > maxSteps {
@@ -45,6 +45,8 @@ func runArgs(args []string, f folders) error {
 		return awaitEnd(f, n)
 	case argEnd:
 		return end(f, n)
+	case argDeliver:
+		return deliver(f, n, os.Stdin)
 	}
 	return fmt.Errorf("unknown argument %.40q", args[0])
 }

@@ -21,6 +21,8 @@ const (
 	argRun  = "run"
 	argWait = "wait"
 	argEnd  = "end"
+
+	argDeliver = "deliver"
 )
 
 // RunArgs returns the command line that starts step n. Steps are numbered from 1.
@@ -31,6 +33,10 @@ func WaitArgs(n int) []string { return []string{Argv0, argWait, strconv.Itoa(n)}
 
 // EndArgs returns the command line that ends step n if it runs.
 func EndArgs(n int) []string { return []string{Argv0, argEnd, strconv.Itoa(n)} }
+
+// DeliverArgs returns the command line that takes a file of the site's catalogue for step n: its
+// SHA-256 in hexadecimal, and then its content. It reports Done or Failed.
+func DeliverArgs(n int) []string { return []string{Argv0, argDeliver, strconv.Itoa(n)} }
 
 // States of a step.
 const (

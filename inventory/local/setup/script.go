@@ -35,7 +35,8 @@ func (o *Assignment) fetchFiles(s *stepFiles, owner account, l *log) (dir string
 	if err := os.Mkdir(dir, 0o700); err != nil { // until it is complete, only root can reach it
 		return "", err
 	}
-	c := &client{note: l.note, retryPauses: retryPauses()}
+	defer s.removeDelivered(o.URLs())
+	c := &client{note: l.note, retryPauses: retryPauses(), delivered: s}
 	for i := range o.Files {
 		if err := fetchFile(ctx, c, &o.Files[i], dir, s.setProgress); err != nil {
 			return "", o.explainFetch(fmt.Errorf("the file %s: %w", o.Files[i].Path, err))

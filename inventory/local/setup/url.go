@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"path"
 	"strings"
+
+	"patchbay/rspec/setup"
 )
 
 const dataScheme = "data:"
@@ -17,9 +19,13 @@ func isData(text string) bool {
 
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
+	_, _, isDelivered := setup.DeliveredFile(text)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the url %.200q cannot be read: %w", text, errors.Unwrap(err))
+	case isDelivered:
+		u.Fragment, u.Path = "", "/"+u.Opaque
+		return u, nil
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("the url %.200q is not an http:, https: or data: URL", u.Redacted())
 	case u.Hostname() == "":
@@ -33,6 +39,9 @@ func parseURL(text string) (*url.URL, error) {
 func displayURL(text string) string {
 	if isData(text) {
 		return singleLine(text, 40)
+	}
+	if name, _, ok := setup.DeliveredFile(text); ok {
+		return "the file " + name + " of the site's catalogue"
 	}
 	u, err := parseURL(text)
 	if err != nil {

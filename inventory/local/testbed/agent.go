@@ -1,9 +1,9 @@
 package testbed
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"time"
@@ -38,7 +38,7 @@ func (nc *nodeController) listenInside(ctx context.Context, network, address, ow
 
 // runSetup runs the setup program inside the node. It passes input to the program, and calls
 // handle with each report. It returns when the program or ctx ends.
-func (t *Testbed) runSetup(ctx context.Context, id string, args []string, input []byte, handle func(setup.Report)) error {
+func (t *Testbed) runSetup(ctx context.Context, id string, args []string, input io.Reader, handle func(setup.Report)) error {
 	c, err := t.runtime.Agent(ctx, id)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (t *Testbed) runSetup(ctx context.Context, id string, args []string, input 
 	go func() {
 		defer close(written)
 		if input != nil {
-			_, _ = bytes.NewReader(input).WriteTo(in) // fails only if the program ends before it has read the input
+			_, _ = io.Copy(in, input) // fails only if the program ends before it has read the input
 			in.Close()
 		}
 	}()

@@ -35,6 +35,8 @@ type Options struct {
 	SettingsOwner int
 	// Facts is the file in which the testbed states what its images are; empty for none.
 	Facts string
+	// Catalogue is the folder of the site's catalogue.
+	Catalogue string
 	// State is an absolute path. Default: DefaultState.
 	State string
 	// Claims is the folder of the numbers that are unique on this host. Default: Root.

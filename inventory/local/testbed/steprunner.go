@@ -1,9 +1,11 @@
 package testbed
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"time"
 
@@ -221,6 +223,15 @@ func (n setupNode) Start(ctx context.Context, number int, order []byte, slow boo
 	if err := t.pingAgent(ctx, id, within); err != nil {
 		return report, true, err
 	}
+	report, err = steprunner.Deliver(t.o.Catalogue, order, func(file io.Reader) (report setup.Report, err error) {
+		ctx, cancel := context.WithTimeout(ctx, steprunner.DeliveryTime)
+		defer cancel()
+		err = t.runSetup(ctx, id, setup.DeliverArgs(number), file, func(r setup.Report) { report = r })
+		return report, err
+	})
+	if err != nil || report.Ended() {
+		return report, false, err
+	}
 	if err := turns.acquire(ctx); err != nil {
 		return report, false, err
 	}
@@ -228,7 +239,7 @@ func (n setupNode) Start(ctx context.Context, number int, order []byte, slow boo
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	late = true
-	err = t.runSetup(ctx, id, setup.RunArgs(number), order, func(r setup.Report) {
+	err = t.runSetup(ctx, id, setup.RunArgs(number), bytes.NewReader(order), func(r setup.Report) {
 		if late {
 			report, late = r, false
 			cancel() // nothing reads the rest of the program's output

@@ -97,6 +97,8 @@ func run(words []string) error {
 		os.Args = setup.WaitArgs(n)
 	case "end":
 		os.Args = setup.EndArgs(n)
+	case "deliver":
+		os.Args = setup.DeliverArgs(n)
 	default:
 		return fmt.Errorf("unknown words %q", words)
 	}
