@@ -220,5 +220,5 @@ func (p *probe) cleanUp() string {
 			left = append(left, fmt.Sprintf("the slivers of %s at %s could not be deleted: %v", p.config.SliceURN, a.url, err))
 		}
 	}
-	return strings.Join(left, "; ")
+	return strings.Join(left, "\n")
 }

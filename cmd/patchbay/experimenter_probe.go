@@ -270,7 +270,7 @@ func (o *probeOptions) print(c console, url string, r *conformance.Report, took 
 		return err
 	}
 	if r.Left != "" {
-		fmt.Fprintf(c.err, "Not deleted: %s\n", display.Line(r.Left))
+		fmt.Fprintf(c.err, "Not deleted: %s\n", display.Printable(strings.ReplaceAll(r.Left, "\n", "\n  ")))
 	}
 	if r.Count(conformance.Broken) > 0 || r.Left != "" {
 		return exitError(1)

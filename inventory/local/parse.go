@@ -1,7 +1,6 @@
 package local
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -16,7 +15,6 @@ import (
 )
 
 const (
-	shown          = 5 // mistakes in one message
 	maxSliverTypes = 64
 	maxNetworks    = 256
 	maxSharedVLANs = 4094
@@ -39,37 +37,15 @@ type parser struct {
 	Settings
 }
 
-// parseSettings keeps the defaults of keys that the text lacks. The error is one line with
-// a sentence for each mistake, each starting with FILE:LINE.
+// parseSettings keeps the defaults of keys that the text lacks. The error has a line
+// for each mistake, each starting with FILE:LINE.
 func parseSettings(text []byte, file string) (Settings, error) {
 	p := &parser{yamlfile.Reader{File: file}, defaults()}
 	if doc := p.Document(text); doc != nil && !yamlfile.IsNull(doc.Content[0]) { // not empty
 		p.top(doc.Content[0])
 	}
-	wrong, ok := errors.AsType[*yamlfile.Error](p.Err())
-	if !ok {
-		return p.Settings, nil
-	}
-	var all []string
-	for _, problem := range wrong.Problems[:min(len(wrong.Problems), shown)] {
-		all = append(all, problem.String())
-	}
-	if more := len(wrong.Problems) - shown; more > 0 {
-		all = append(all, fmt.Sprintf("and %d more", more))
-	}
-	return p.Settings, &settingsError{wrong, strings.Join(all, "; ")}
+	return p.Settings, p.Err()
 }
-
-type settingsError struct {
-	mistakes *yamlfile.Error
-	line     string
-}
-
-// Error returns all mistakes in one line.
-func (e *settingsError) Error() string { return e.line }
-
-// Unwrap returns the list of mistakes.
-func (e *settingsError) Unwrap() error { return e.mistakes }
 
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{

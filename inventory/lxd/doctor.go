@@ -419,10 +419,10 @@ func (d *doctor) await(ctx context.Context, names []string, ready func(object) b
 			var late []string
 			for _, r := range all {
 				if !ready(r) {
-					late = append(late, fmt.Sprintf("on %v: %v", r["component"], r["message"]))
+					late = append(late, fmt.Sprintf("\n  on %v: %v", r["component"], r["message"]))
 				}
 			}
-			return nil, fmt.Errorf("the trial nodes are not done after %s: %s", trialTime, strings.Join(late, "; "))
+			return nil, fmt.Errorf("the trial nodes are not done after %s:%s", trialTime, strings.Join(late, ""))
 		}
 	}
 }

@@ -177,10 +177,10 @@ func TestAcceptance(t *testing.T) {
 			<match:require feature="cpu.arch" value="x86_64"/>
 			<match:require feature="cpu.arch" value="i686"/>
 			<match:require feature="cpu.arch" value="arm64"/>`, ""},
-		{"R3 no nodes", "system x ()\ndeploy x 0", "</rspec>\nno <node", ""},
+		{"R3 no nodes", "system x ()\ndeploy x 0", "</rspec>\nno <node", "line 2: no node is deployed; give the number of nodes, as in: deploy x 1"},
 		{"a system that is misspelt", "system worker ()\ndeploy woker 1", "", `line 2: no document defines system woker; did you mean worker? Or define it here`},
-		{"R3 no nodes of an unknown system", "deploy x 0", "</rspec>\nno <node", ""},
-		{"R3 only a comment", "# nothing\n", "</rspec>\nno <node", ""},
+		{"R3 no nodes of an unknown system", "deploy x 0", "</rspec>\nno <node", "line 1: no node is deployed"},
+		{"R3 only a comment", "# nothing\n", "</rspec>\nno <node", "no node is deployed; add a system, and a line such as: deploy SYSTEM 1"},
 		{"R7 double quotes", `system s (disk.0.os.name = "linux" and disk.0.applications contains (name="java"))` + "\ndeploy s 1", `
 			application java: image debian has 17.2
 			<node`, ""},
@@ -249,7 +249,7 @@ func TestAcceptance(t *testing.T) {
 			<setup:userdata name="cloud-init">#cloud-config
 			runcmd: [ls]
 			no multipart`, ""},
-		{"R22 tomcat without nodes", "system tomcat_node (disk.0.applications contains (name='tomcat'))", "</rspec>\nno <node", ""},
+		{"R22 tomcat without nodes", "system tomcat_node (disk.0.applications contains (name='tomcat'))", "</rspec>\nno <node", "line 1: no node is deployed; add a line such as: deploy tomcat_node 1"},
 		{"R22 tomcat with archive and command", "system tomcat_node (disk.0.applications contains (name='tomcat' and version='9.0'))\ndeploy tomcat_node 1", `
 			<setup:parameter name="IM_APP_TOMCAT_VERSION" value="9.0.1"/>
 			<setup:parameter name="IM_tomcat_VERSION" value="9.0.1"/>
@@ -260,7 +260,7 @@ func TestAcceptance(t *testing.T) {
 			<disk_image name="debian"/>
 			no feature="software.java"`, ""},
 		{"application in no image", "system s (disk.0.applications contains (name='tomcat' and preinstalled='yes'))\ndeploy s 1", "", `the site has no application "tomcat" in an image that fits`},
-		{"R23 a recipe alone", recipe("add_user1", "- tasks:\n  - user: name=user1 password=1234"), "</rspec>\nno <node", "line 1: recipe \"add_user1\" runs nowhere\nline 4: recipe \"add_user1\" has \"password=\""},
+		{"R23 a recipe alone", recipe("add_user1", "- tasks:\n  - user: name=user1 password=1234"), "</rspec>\nno <node", "no node is deployed\nline 1: recipe \"add_user1\" runs nowhere\nline 4: recipe \"add_user1\" has \"password=\""},
 		{"R25 forms of roles", roles25, `
 			ansible-galaxy collection install --force -p /usr/share/ansible/collections 'community.crypto'
 			ansible-galaxy role install --force -p /etc/ansible/roles 'http://example.org/role.tgz,,bob.db'

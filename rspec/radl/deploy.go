@@ -46,6 +46,21 @@ type netInterface struct {
 	names      []string // DNS names, with #N# for the number of the node
 }
 
+// warnEmpty names the line that a document without nodes lacks. Such a document is valid: a later one
+// may deploy its systems.
+func (c *compiler) warnEmpty(d *Document) {
+	switch {
+	case len(d.Deploys) > 0:
+		s := d.Deploys[0]
+		c.warn(s.Place, fmt.Sprintf("give the number of nodes, as in: deploy %.80s 1", s.System), "no node is deployed")
+	case len(d.Systems) > 0:
+		s := d.Systems[len(d.Systems)-1]
+		c.warn(s.Place, fmt.Sprintf("add a line such as: deploy %.80s 1", s.ID), "no node is deployed")
+	default:
+		c.warn(Place{}, "add a system, and a line such as: deploy SYSTEM 1", "no node is deployed")
+	}
+}
+
 // deploy creates the nodes and their ends of links.
 func (c *compiler) deploy(d *Document) {
 	nodes := 0
@@ -68,6 +83,9 @@ func (c *compiler) deploy(d *Document) {
 			c.refuse(rspec.TooBig, s.Place, "divide it among several documents", "the document deploys more than %d systems", maxSystems)
 			return
 		}
+	}
+	if nodes == 0 && len(c.o.Earlier) == 0 && !c.Failed() {
+		c.warnEmpty(d)
 	}
 	c.reserve()
 	c.collectRoles()

@@ -168,7 +168,9 @@ func (k *Checker) preview(ctx context.Context, r *diagnosis, req *rspec.Request,
 		return p.Request, p.Binding, nil
 	}
 	if len(p.Request.Nodes) == 0 {
-		r.add(diagnostic{0, 0, false, p.Request.NoNodesReason(inv.Manager)})
+		if !r.compiled { // else the compiler says what to add
+			r.add(diagnostic{0, 0, false, p.Request.NoNodesReason(inv.Manager)})
+		}
 		return p.Request, p.Binding, nil
 	}
 	var remarks []notice
