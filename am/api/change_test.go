@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,6 +142,41 @@ func TestPreviewsOfChanges(t *testing.T) {
 		t.Errorf("the slivers have changed: %s", diff)
 	}
 	w.play("alice Delete s1.a\nsettle\nalice Allocate s1 $b $c patchbay_change=1 -> #2")
+}
+
+// leaving is a prober that refuses nodes with steps, and notes which nodes are being removed.
+type leaving struct {
+	noSetup
+	names *[]string
+}
+
+func (l leaving) Probe(ctx context.Context, slivers, beingRemoved []am.Sliver, isChanged func(am.Sliver) bool) []*am.Error {
+	for _, x := range beingRemoved {
+		*l.names = append(*l.names, x.ClientID)
+	}
+	return l.noSetup.Probe(ctx, slivers, beingRemoved, isChanged)
+}
+
+// TestPreviewsAskProviders: the dry run of a preview counts the named slivers as removed, and nothing is
+// reserved, whatever its result.
+func TestPreviewsAskProviders(t *testing.T) {
+	var names []string
+	const steps = `<services><execute shell="sh" command="true"/></services>`
+	w := setting{prober: leaving{names: &names}}.world(t, "steps", strings.Replace(node("c"), "</node>", steps+"</node>", 1)).play(`
+		alice owns s1 48h
+		alice Allocate s1 a b
+	`)
+	before := w.slivers()
+	w.play(`
+		alice Allocate s1 b $steps patchbay_change=1 patchbay_preview=s1.a -> UNSUPPORTED "no room for 1 steps"
+		alice Allocate s1 b c patchbay_change=1 patchbay_preview=s1.a -> #0
+	`)
+	if diff := cmp.Diff(before, w.slivers()); diff != "" {
+		t.Errorf("the slivers have changed: %s", diff)
+	}
+	if got := strings.Join(names, " "); got != "a a a a a" { // the refused one tries four components
+		t.Errorf("the dry runs count %q as removed, want a in each", got)
+	}
 }
 
 // TestChangeDuringADryRun: while a provider is asked whether it can make a new node, another change of
