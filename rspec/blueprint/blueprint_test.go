@@ -127,6 +127,8 @@ components:
   frontend: {requires: {database: backend, com.example.lb:LoadBalanced: lb, run: {type: com.example.script.ShellScript, content: i.sh}}}
 requires: {providers: [com.example.*, org.jetty.*]}
 `, `name="install Jetty frontend"|name="copy application hello_war"|name="load schema hello_sql"|node client_id="backend"|node client_id="lb"`, ""},
+		{"a balancer passes connections on to the port of the container", "components: {a: {type: org.jetty.Server, requires: {LoadBalanced: lb}}, lb: {type: loadbalancer}}", `name="membersPort" value="8080"|name="publicPort" value="80"`, `name="membersPort" value="80"`},
+		{"the port of a relation wins", "components: {a: {type: org.jetty.Server, requires: {LoadBalanced: {fulfillment: lb, membersPort: 81}}}, lb: {type: loadbalancer}}", `name="membersPort" value="81"`, ""},
 		{"os is the name of a system or a flavour", "components: {a: {type: server, requires: {os: Linux}}, b: {type: server, requires: {os: debian}}}", `feature="disk.0.os.name" value="Linux"|feature="disk.0.os.flavour" value="debian"`, ""},
 		{"a repository without a .repo file", "components: {a: {type: server, requires: {run: {type: rpm, rpms: [php], repos: ['http://rpms.example.org/repo/']}}}}", `name="repos" value="http://rpms.example.org/repo/"|baseurl=%s`, ""},
 		{"unknown attributes and names", "name: x\ncomponents: {a: {type: server, color: red}}\nmore: 1", `origin:feature name="name" value="x"|name="color" value="red"|name="more" value="1"`, ""},

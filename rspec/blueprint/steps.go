@@ -206,6 +206,9 @@ func (c *compiler) relate(p, t *part, n *need) {
 			if v := n.get(name); v != nil {
 				return flat(v)
 			}
+			if slices.Contains(names(p.kind.attributes), name) {
+				return p.attribute(name)
+			}
 			i := slices.IndexFunc(n.kind.attributes, func(a attribute) bool { return a.name == name })
 			return n.kind.attributes[i].value
 		}), generate.Feature{Name: "members", Value: strings.Join(members, " ")})

@@ -53,6 +53,7 @@ var allowed = [...]struct {
 	{"etc/issue", shipped},
 	{"etc/issue.net", shipped},
 	{"etc/java-*", shipped},
+	{"etc/jetty9", shipped},
 	{"etc/ld.so.conf", shipped},
 	{"etc/ld.so.conf.d", shipped},
 	{"etc/libaudit.conf", shipped},
