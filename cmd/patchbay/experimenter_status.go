@@ -79,13 +79,17 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 }
 
 // checkUser returns an error if the aggregate, or the authority where the user has logged in, refuses
-// the user. Calls about slices report this by themselves.
+// the user or does not answer. Calls about slices report this by themselves.
 func (s *session) checkUser(ctx context.Context) error {
 	x, err := s.openSlice(ctx, "", 0, false)
-	if err == nil {
-		_, _, err = x.Client.ListResources(ctx, x.Credentials, client.Options{Compressed: true})
+	if err != nil || len(x.Credentials) == 0 {
+		return err
 	}
-	return err
+	_, _, err = x.Client.ListResources(ctx, x.Credentials, client.Options{Compressed: true})
+	if am.CodeOf(err) == am.Forbidden || isUnreachable(err) {
+		return err
+	}
+	return nil // other errors do not concern the user
 }
 
 // status adds 1 to the parameter shown if it shows the slice. It leaves out a slice without
