@@ -27,7 +27,7 @@ func TestCatalogueURLs(t *testing.T) {
 			t.Errorf("%s: %v, %v", tt.rule, isNamed, isDelivered)
 		}
 		s := Step{Kind: Install, URL: tt.url}
-		if isPlain := s.IsPlain(); isPlain == (tt.isNamed || tt.isDelivered) {
+		if isPlain := s.IsPlain(); isPlain == strings.HasPrefix(tt.url, CatalogueScheme) {
 			t.Errorf("%s: plain %v", tt.rule, isPlain)
 		}
 	}

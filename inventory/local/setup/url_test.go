@@ -29,15 +29,17 @@ func TestDataURLs(t *testing.T) {
 
 func TestNamesOfURLs(t *testing.T) {
 	for url, want := range map[string]string{
-		"http://example.org/a/tool.tgz?x=/y.zip#z":       "tool.tgz",
-		"http://example.org/a%20b.txt":                   "a b.txt",
-		"http://example.org/x%2F..%2Fetc":                "etc",
-		"http://example.org/":                            "",
-		"http://example.org":                             "",
-		"http://example.org/a/..":                        "",
-		"http://example.org/" + strings.Repeat("x", 256): "",
-		"http://example.org/a%00b":                       "",
-		"data:,x":                                        "",
+		"http://example.org/a/tool.tgz?x=/y.zip#z":            "tool.tgz",
+		"http://example.org/a%20b.txt":                        "a b.txt",
+		"http://example.org/x%2F..%2Fetc":                     "etc",
+		"http://example.org/":                                 "",
+		"http://example.org":                                  "",
+		"http://example.org/a/..":                             "",
+		"http://example.org/" + strings.Repeat("x", 256):      "",
+		"http://example.org/a%00b":                            "",
+		"data:,x":                                             "",
+		"catalogue:web+1.0.tar.gz#" + strings.Repeat("0", 64): "web+1.0.tar.gz",
+		"catalogue:web.tar.gz":                                "",
 	} {
 		if got, _ := fileName(url); got != want {
 			t.Errorf("%.60s: %q, want %q", url, got, want)
