@@ -128,12 +128,21 @@ deploy small_node 1
   {"class": "contextualize", "items": [{"system": "front", "configure": "front", "ctxt_tool": "Ansible"}]},
   {"class": "deploy", "system": "front", "vm_number": 1}
 ]`
+	radlDisk = `system a (
+  memory.size >= 512M and
+  disk.1.size = 100M and
+  disk.1.device = 'hdc' and
+  disk.1.fstype = 'ext4' and
+  disk.1.mount_path = '/mnt/disk1'
+)
+deploy a 2
+`
 )
 
 // TestOnHostRADL compiles RADL for a new site with real nodes, and plays its recipes.
 func TestOnHostRADL(t *testing.T) {
 	require.Tool(t, "ansible-playbook")
-	s := newSetupSite(t, "text", "json")
+	s := newSetupSite(t, "text", "json", "disk")
 	config, err := site.ReadConfig(filepath.Join(s.dir, site.ConfigName))
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +152,7 @@ func TestOnHostRADL(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices := map[string]*setupSlice{}
-	for name, source := range map[string]string{"text": radlText, "json": radlJSON} {
+	for name, source := range map[string]string{"text": radlText, "json": radlJSON, "disk": radlDisk} {
 		r, err := compile.Compile([]byte(source), offer)
 		if err != nil {
 			t.Fatal(err)
@@ -151,14 +160,15 @@ func TestOnHostRADL(t *testing.T) {
 		slices[name] = s.slice(t, name)
 		slices[name].create(string(r.Request))
 	}
-	for _, tt := range []struct{ slice, node, want string }{
-		{"text", "front-0", "thefront of 2"},
-		{"text", "small_node-0", "10.128.0.1 worker-0"},
-		{"json", "front-0", "front-0"},
+	for _, tt := range []struct{ slice, node, command, want string }{
+		{"text", "front-0", "sudo cat /root/radl", "thefront of 2"},
+		{"text", "small_node-0", "sudo cat /root/radl", "10.128.0.1 worker-0"},
+		{"json", "front-0", "sudo cat /root/radl", "front-0"},
+		{"disk", "a-1", `findmnt -no FSTYPE /mnt/disk1; df -BM --output=size /mnt/disk1 | awk '/M$/ && $1 + 0 > 80 && $1 + 0 <= 100 {print "fits"}'; sudo touch /mnt/disk1/file`, "ext4\nfits\n"},
 	} {
 		x := slices[tt.slice]
 		x.awaitSetUp()
-		if got := x.run(x.logins()[tt.node], "sudo cat /root/radl"); got != tt.want {
+		if got := x.run(x.logins()[tt.node], tt.command); got != tt.want {
 			t.Errorf("%s, %s: %q, want %q", tt.slice, tt.node, got, tt.want)
 		}
 	}

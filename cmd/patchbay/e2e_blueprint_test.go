@@ -115,6 +115,7 @@ components:
 	offer.Files = folder
 	for _, tt := range tests { // Jetty serves an application some time after the step that copies it
 		t.Run(tt.slice, func(t *testing.T) {
+			t.Parallel()
 			if tt.tool != "" {
 				require.Tool(t, tt.tool)
 			}
