@@ -45,7 +45,7 @@ func TestServicesAndMeansOfLinksAreTold(t *testing.T) {
 	alice := s.user("alice")
 	slice, cred := alice.slice("s1", 48*time.Hour)
 	a := alice.call("Allocate", slice, creds(cred), request(withServices), opts()).want(t, "Allocate", am.Success)
-	if !strings.Contains(a.output, `an install with the url "ftp://x/y"; write an http, https or data URL; this step will be ignored`) {
+	if !strings.Contains(a.output, `an install with the url "ftp://x/y"; write an http, https or data URL, or catalogue:NAME for a file of the site's catalogue; this step will be ignored`) {
 		t.Errorf("output %q", a.output)
 	}
 	// The record has what the provider will be told.

@@ -119,6 +119,7 @@ components:
 		{"attributes of the node are no variables", "components: {a: {type: cache, image: x, sliver_type: ''}}", `setup:parameter name="size"`, `parameter name="sliver_type"|parameter name="image"|parameter name="hardware_type"`},
 		{"a script in place of the name of a file", "components:\n  a: {type: server, requires: {run: s}}\n  s:\n    type: ShellScript\n    content: |\n      apt-get update\n      true\n", `apt-get update`, "content.00"},
 		{"a script of one line", "components: {a: {type: server, requires: {run: {type: ShellScript, content: '#!/bin/sh'}}}}", `#!/bin/sh`, ""},
+		{"all attributes of a script are its variables", "components: {a: {type: server, requires: {run: {type: ShellScript, content: i.sh, port: 80, db.name: x, sudo: no, PATH: /x}}}}", `setup:parameter name="sudo" value="no"|setup:parameter name="port" value="80"|name="db.name" value="x"`, `"PATH"`},
 		{"a schema is a script or SQL", "components: {s: {type: Schema, content: s.sql, requires: d}, d: {type: database}}", `sqlite3 /var/lib/database/main.db|exec ./content`, ""},
 		{"names of types as the proposal prints them", `
 components:
@@ -190,7 +191,9 @@ func TestUnused(t *testing.T) {
 		{"a misspelled attribute", "components: {a: {type: tier, initalSize: 3}}", `line 1: the type tier has no attribute "initalSize", so it has no effect; did you mean "initialSize"?`},
 		{"a requirement in place of an attribute", "components: {a: {type: server, minRam: 4gb}}", `line 1: the type server has no attribute "minRam", so it has no effect; write it below requires:`},
 		{"attributes of a nodespec", "components: {a: {type: tier, nodespec: {type: vm, image: x, color: red}}}", `line 1: the type tier has no attribute "color", so it has no effect; remove it`},
-		{"attributes of software", "components: {a: {type: server, requires: {run: {type: ShellScript, content: i.sh, user: root}}}}", `line 1: the type ShellScript has no attribute "user", so it has no effect; remove it`},
+		{"attributes of an archive", "components: {a: {type: server, requires: {unpack: {type: tgz, content: i.sh, user: root}}}}", `line 1: the type tgz has no attribute "user", so it has no effect; remove it`},
+		{"attributes of a script", "components: {a: {type: server, requires: {run: {type: ShellScript, content: i.sh, port: 80}}}}", ""},
+		{"attributes of a script that cannot be variables", "components: {a: {type: server, requires: {run: {type: ShellScript, content: i.sh, PATH: /x}}}}", `line 1: the attribute "PATH" is no variable of the script: the parameter "PATH" would replace the variable PATH, which the step has anyway; rename it`},
 		{"a tier without nodes", "components:\n  a:\n    type: tier\n    initialSize: 0\n", `line 4: the initialSize of "a" is 0, so it has no nodes, and its requirements have no effect; write at least 1 to get nodes`},
 		{"documentation", "name: x\ncomponents: {a: {type: server, description: x, tags: [x]}, s: {type: ShellScript, content: i.sh, description: x, requires: a}}", ""},
 		{"attributes of a site's own type", "components: {a: {type: cache, size: 2}}", ""},

@@ -20,6 +20,7 @@ import (
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
 	"patchbay/rspec/hostname"
+	"patchbay/rspec/setup"
 )
 
 // Files travel in the request in pieces of at most maxInline bytes, and up to maxInPieces bytes.
@@ -156,6 +157,36 @@ func variables(known []attribute, get func(name string) string) (list []generate
 	return list
 }
 
+// runsContent reports whether the content of software is a script, which gets all attributes as
+// variables.
+func (p *part) runsContent() bool {
+	return slices.ContainsFunc(p.kind.actions, func(a action) bool { return a.content == "run" || a.content == "load" })
+}
+
+// checkVariable fails if an attribute that its type does not know cannot be a variable.
+func checkVariable(name string) error {
+	if strings.HasSuffix(name, "_nodes") { // of a relation
+		return errors.New("names that end in _nodes are those of relations")
+	}
+	_, err := (&setup.Requested{Parameters: []setup.Parameter{{Name: name}}}).CheckNames(nil, nil)
+	return err
+}
+
+// ownVariables returns the attributes of a script that its type does not know.
+func (p *part) ownVariables() (list []generate.Feature) {
+	seen := map[string]bool{}
+	for _, a := range p.kind.attributes {
+		seen[setup.Variable(a.name)] = true
+	}
+	for _, f := range p.attributes {
+		if v := setup.Variable(f.name); !seen[v] && f.name != "description" && checkVariable(f.name) == nil {
+			seen[v] = true
+			list = append(list, generate.Feature{Name: f.name, Value: flat(f.value)})
+		}
+	}
+	return list
+}
+
 // stepName returns a name such as "install database db". It does not repeat the name of the component.
 func stepName(a action, p *part) string {
 	if a.name == p.label || strings.HasSuffix(a.name, " "+p.label) {
@@ -174,6 +205,9 @@ func (c *compiler) act(p, by *part, nodes []int) {
 		s.Parameters = variables(p.kind.attributes, p.attribute)
 		if p.kind.form == isSoftware {
 			s.AsUser = slices.Contains([]string{"false", "no", "off"}, strings.ToLower(p.attribute("sudo")))
+		}
+		if a.content == "run" || a.content == "load" {
+			s.Parameters = append(s.Parameters, p.ownVariables()...)
 		}
 		if a.content != "" && !c.addContent(p, a, &s) {
 			continue

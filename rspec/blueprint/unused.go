@@ -32,6 +32,12 @@ func (c *compiler) warnOfUnused() {
 			if slices.Contains(known, f.name) || f.name == "description" {
 				continue
 			}
+			if p.runsContent() {
+				if err := checkVariable(f.name); err != nil {
+					c.warn(f.key, "rename it", "the attribute %.80q is no variable of the script: %v", f.name, err)
+				}
+				continue
+			}
 			remedy := remedyFor(f.name, known)
 			if slices.Contains(p.kind.requirements, f.name) {
 				remedy = "write it below requires:"
