@@ -70,7 +70,11 @@ func (c *compiler) warnOfFields(n *need) {
 		i := slices.IndexFunc(n.kind.fixed, func(a attribute) bool { return a.name == f.name })
 		switch {
 		case i < 0:
-			c.warn(f.key, remedyFor(f.name, known), "the requirement %s has no attribute %.80q, so it has no effect", n.kind.name, f.name)
+			remedy := remedyFor(f.name, known)
+			if t := f.value.get("type"); t != nil && c.l.component(t.text) != nil {
+				remedy = "write it as a component of its own, which requires this one or its target"
+			}
+			c.warn(f.key, remedy, "the requirement %s has no attribute %.80q, so it has no effect", n.kind.name, f.name)
 		case n.kind.fixed[i].value != flat(f.value):
 			c.warn(f.key, "expect "+n.kind.fixed[i].value, "%s: %.80q has no effect: the requirement %s does only %s", f.name, flat(f.value), n.kind.name, n.kind.fixed[i].value)
 		}

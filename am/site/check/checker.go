@@ -24,6 +24,7 @@ type Checker struct {
 	// Parameters are those of RADL.
 	Parameters map[string]string
 	wrong      int
+	siteFailed bool // the configuration cannot be read
 	// counted means that all errors are in one document. The report about the document has their
 	// number.
 	counted         bool

@@ -94,6 +94,8 @@ func (k *Checker) request(ctx context.Context, r *diagnosis, text []byte, findin
 	case r.errors > 0:
 	case req.IsEmpty():
 		k.good(name, "a valid request, which reserves nothing")
+	case inv == nil && k.siteFailed:
+		k.good(name, "a valid request; whether the site can serve it was not checked, because of the mistakes in its configuration")
 	case inv == nil:
 		k.good(name, "a valid request; give --config to check whether a site can serve it")
 	default:

@@ -31,6 +31,8 @@ func (k *Checker) Site(ctx context.Context, file string) {
 	c, err := site.ReadConfig(file)
 	if err != nil {
 		k.Errors(err)
+		k.note(file, "the other files of the site were not checked, since it names them")
+		k.siteFailed = true
 		return
 	}
 	for _, w := range c.Warnings() {
