@@ -213,6 +213,14 @@ func TestSliverRecordsBelongToSlice(t *testing.T) {
 	if got := find("carol", "mine"); got != userURN("carol") {
 		t.Errorf("the creator of carol's record is %s", got)
 	}
+	modify(f, "carol", "mine", change("members_to_add", member("alice", PlainMember)))
+	both := f.must("alice", "/sa/2", "lookup", "SLIVER_INFO", none, xmlrpc.Struct{}).(xmlrpc.Struct)
+	if len(both) != 1 {
+		t.Fatalf("a sliver that is recorded in two slices is found %d times", len(both))
+	}
+	if v, _ := both[0].Value.(xmlrpc.Struct).Get("SLIVER_INFO_CREATOR_URN"); v != userURN("alice") {
+		t.Errorf("of two records, alice sees that of %v", v)
+	}
 	f.must("carol", "/sa/2", "delete", "SLIVER_INFO", "urn:publicid:IDN+elsewhere.org+sliver+1", none, xmlrpc.Struct{})
 	if got := find("alice", "lab"); got != userURN("alice") {
 		t.Errorf("after carol's deletion, the creator of alice's record is %q", got)

@@ -57,8 +57,22 @@ func sliverInfoRows(c *call, match conditions, yield func(row)) error {
 			}
 		}
 	}
+	// The answer has one record of a sliver. If there are several, in different slices, that of the caller
+	// counts, or else the first: others may have recorded the sliver, too.
+	var order []string
+	records := map[string]SliverInfo{}
 	for _, x := range each[SliverInfo](list, &err) {
-		yield(rowOfSliverInfo(x))
+		key := x.URN.Key()
+		was, isTwice := records[key]
+		if !isTwice {
+			order = append(order, key)
+		}
+		if !isTwice || x.Creator.Equal(c.caller) && !was.Creator.Equal(c.caller) {
+			records[key] = x
+		}
+	}
+	for _, key := range order {
+		yield(rowOfSliverInfo(records[key]))
 	}
 	return err
 }
