@@ -47,7 +47,7 @@ func deliver(folder, name, sum string, send func(io.Reader) (setup.Report, error
 		return failedDelivery("the file %s of the site's catalogue cannot be read; its operators can see why by: patchbay check", name), nil
 	}
 	defer f.Close()
-	// Nothing but the announced content leaves the host: so the digest is checked before.
+	// An early check, with a message for people; the node checks the digest of what it gets.
 	got, err := inventory.SumOf(f)
 	if err != nil {
 		return setup.Report{}, err
