@@ -48,6 +48,7 @@ func (w *world) slivers() string {
 func TestRefusedChanges(t *testing.T) {
 	const ready = "alice Provision s1 geni_users=alice\nsettle\nalice PerformOperationalAction s1 geni_start\nsettle\n"
 	const match = `|<require xmlns="http://patchbay.example.org/rspec/ext/match/1" feature="cpu.count" op="ge" value="%d"/><sliver_type name="vm"/>`
+	const disk = `|<sliver_type name="vm"/><services><disk xmlns="http://patchbay.example.org/rspec/ext/setup/1" size="%dG" mount_path="/d" fstype="ext4"/></services>`
 	node := func(a string) map[string]string { return map[string]string{"a": a} }
 	vm := node(`|<sliver_type name="vm"/>`)
 	for _, tt := range []struct {
@@ -70,6 +71,8 @@ func TestRefusedChanges(t *testing.T) {
 			changeable(node(`exclusive="false"|<sliver_type name="vm"/>`), "a", "b"), ""},
 		{"another size", setting{}, changeable(node(fmt.Sprintf(match, 2)), "a", "b"), "",
 			changeable(node(fmt.Sprintf(match, 3)), "a", "b"), `UNSUPPORTED 'its constraints ask for another size, which cannot change'`, changeable(node(fmt.Sprintf(match, 2)), "a"), ""},
+		{"another disk", setting{}, changeable(vm, "a", "b"), "",
+			changeable(node(fmt.Sprintf(disk, 3)), "a", "b"), `UNSUPPORTED 'its disks have 0 MiB, not 3072; Delete the node first, or leave this as it was'`, changeable(vm, "a"), ""},
 		{"a node that is being switched off", setting{}, changeable(nil, "a", "b"), ready + "alice PerformOperationalAction s1.a geni_stop",
 			changeable(nil, "b"), `UNSUPPORTED 'node "a"'`, changeable(nil, "b"), "settle"},
 		{"a node whose users are replaced", setting{}, changeable(nil, "a", "b"), ready + "alice PerformOperationalAction s1.a geni_update_users geni_users=alice",

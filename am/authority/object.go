@@ -311,6 +311,9 @@ func asBool(v xmlrpc.Value) (b, ok bool) {
 	return xmlrpc.AsBool(v)
 }
 
+// maxFilter is the maximum number of fields in the option filter; objects have fewer.
+const maxFilter = 100
+
 // readFilter returns nil for all fields.
 func (o *object) readFilter(options xmlrpc.Struct) (names []string, err error) {
 	v, ok := options.Get("filter")
@@ -320,6 +323,9 @@ func (o *object) readFilter(options xmlrpc.Struct) (names []string, err error) {
 	list, ok := v.([]xmlrpc.Value)
 	if !ok {
 		return nil, refuse(Argument, "the option filter must be a list of fields")
+	}
+	if len(list) > maxFilter {
+		return nil, refuse(Argument, "the option filter has more than %d fields", maxFilter)
 	}
 	names = []string{}
 	for _, v := range list {

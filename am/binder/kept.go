@@ -83,6 +83,8 @@ func (b *binding) checkKept() {
 			b.refuseFor(n, "disk_image", am.Unsupported, "it has the disk image %s, not %s%s", x.Image, n.Image, replaceHint)
 		case n.Exclusive != x.Exclusive:
 			b.refuseFor(n, "exclusive", am.Unsupported, "whether it is exclusive cannot change%s", replaceHint)
+		case n.disks != diskSize(x):
+			b.refuse(n, am.Unsupported, "its disks have %d MiB, not %d%s", diskSize(x), n.disks, replaceHint)
 		case n.Amount != x.Amount || !reflect.DeepEqual(granted, x.Features):
 			b.refuse(n, am.Unsupported, "its constraints ask for another size, which cannot change%s", replaceHint)
 		case n.Node.RoutableIP != x.PublicAddress.IsValid() && len(b.x.network.public.names) > 0:
@@ -101,6 +103,14 @@ func (b *binding) checkKept() {
 			}
 		}
 	}
+}
+
+// diskSize returns the MiB of all disks besides that of the sliver's type.
+func diskSize(x *am.Sliver) (mib int64) {
+	for i := range x.Setup {
+		mib += x.Setup[i].Size
+	}
+	return mib
 }
 
 // keptInterface returns the interface of the kept sliver that the end had already on the same link;

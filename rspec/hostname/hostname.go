@@ -8,9 +8,10 @@ import (
 
 // Lengths in bytes.
 const (
-	maxLabel = 63  // a label of a host name (RFC 1123)
-	maxName  = 253 // a name in the DNS
-	maxHost  = 64  // the name of a Linux host
+	maxLabel  = 63  // a label of a host name (RFC 1123)
+	maxNumber = 6   // a number that Assign adds, with its hyphen
+	maxName   = 253 // a name in the DNS
+	maxHost   = 64  // the name of a Linux host
 )
 
 const (
@@ -147,14 +148,15 @@ func Assign(nodes []Node) {
 			a.take(i, base)
 		}
 	}
-	next := map[string]int{} // the number to try first
+	next := map[string]int{} // the number to try first, by what no number cuts
 	for k, i := range rest {
-		for n := max(2, next[bases[k]]); nodes[i].Hostname == ""; n++ {
+		uncut := bases[k][:min(len(bases[k]), maxLabel-maxNumber)]
+		for n := max(2, next[uncut]); nodes[i].Hostname == ""; n++ {
 			number := "-" + strconv.Itoa(n)
 			name := strings.TrimRight(bases[k][:min(len(bases[k]), maxLabel-len(number))], "-") + number
 			if a.isFree(name, i) {
 				a.take(i, name)
-				next[bases[k]] = n + 1
+				next[uncut] = n + 1
 			}
 		}
 	}

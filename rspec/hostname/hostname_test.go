@@ -1,6 +1,7 @@
 package hostname
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -275,5 +276,24 @@ func TestLines(t *testing.T) {
 	own[1].Addresses[0] = a("10.0.1.9") // a family that the node lacks on the link
 	if got := Lines(peers, own, 100); !slices.Contains(got, "10.0.0.2\tb b-lan") || !slices.Contains(got, "fd01::2\tb-p2p") {
 		t.Errorf("an address is given that cannot be reached: %q", got)
+	}
+}
+
+// BenchmarkAssign compares 10,000 ordinary names with names that are equal only after they are cut
+// for a number.
+func BenchmarkAssign(b *testing.B) {
+	for _, tt := range []struct{ rule, format string }{
+		{"ordinary", "n%s%d"},
+		{"equal when cut", strings.Repeat("a", 29) + "%s" + strings.Repeat("a", 29) + "%04d"},
+	} {
+		b.Run(tt.rule, func(b *testing.B) {
+			for b.Loop() {
+				var nodes []Node
+				for i := range 5000 {
+					nodes = append(nodes, Node{ClientID: fmt.Sprintf(tt.format, "_", i)}, Node{ClientID: fmt.Sprintf(tt.format, ".", i)})
+				}
+				Assign(nodes)
+			}
+		})
 	}
 }
