@@ -124,15 +124,17 @@ func modifyMembership(c *call) (xmlrpc.Value, error) {
 		if err != nil {
 			return err
 		}
-		is := g.relationTo(c.caller) // before the changes
+		is, isLed := g.relationTo(c.caller), g.hasLead(true) // before the changes
 		for _, x := range changes {
 			if err := c.applyChange(t, g, x, is); err != nil {
 				return err
 			}
 		}
 		switch {
-		case !g.hasLead():
+		case !g.hasLead(false):
 			return refuse(Argument, "%s needs a member with the role LEAD; give it to another member first", g.URN)
+		case isLed && !g.hasLead(true): // else a member could leave slices to others who know nothing of them
+			return refuse(Argument, "%s needs a member with the role LEAD who has worked in it, for example has fetched its credential", g.URN)
 		case len(g.Members) > maxGroup:
 			return refuse(Argument, "%s has %d members, more than %d", g.URN, len(g.Members), maxGroup)
 		}

@@ -18,6 +18,18 @@ import (
 type modelSlice struct {
 	expires time.Time
 	roles   map[string]Role
+	// accepted has the members who have created the slice or fetched its credential.
+	accepted map[string]bool
+}
+
+// isLed reports whether a LEAD has accepted the slice.
+func (s *modelSlice) isLed(roles map[string]Role) bool {
+	for who, role := range roles {
+		if role == Lead && s.accepted[who] {
+			return true
+		}
+	}
+	return false
 }
 
 // model repeats the rules of slices with plain maps.
@@ -37,7 +49,7 @@ func (m *model) create(who, name string) Code {
 	if m.live(name) != nil {
 		return Duplicate
 	}
-	m.slices[name] = &modelSlice{m.now.Add(FirstLease), map[string]Role{who: Lead}}
+	m.slices[name] = &modelSlice{m.now.Add(FirstLease), map[string]Role{who: Lead}, map[string]bool{who: true}}
 	return None
 }
 
@@ -87,10 +99,12 @@ func (m *model) setRole(who, name, member string, role Role) Code {
 	if next[member] = role; role == "" {
 		delete(next, member)
 	}
-	if !slices.Contains(slices.Collect(maps.Values(next)), Lead) {
+	if !slices.Contains(slices.Collect(maps.Values(next)), Lead) || s.isLed(s.roles) && !s.isLed(next) {
 		return Argument
 	}
-	s.roles = next
+	if s.roles = next; role == "" {
+		delete(s.accepted, member)
+	}
 	return None
 }
 
@@ -129,6 +143,7 @@ func runModel(t *testing.T, r *rand.Rand, steps int) {
 		case n < 17:
 			what, want = "credential", m.reach(who, name, Roles...)
 			if got = credentialFor(f, who, name); got.code == None && want == None {
+				m.slices[name].accepted[who] = true
 				checkCredential(t, f, got, who, name, m.slices[name])
 			}
 		case n < 18:

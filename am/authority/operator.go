@@ -134,7 +134,7 @@ func (a *Authority) SetRole(slice, name string, role Role) error {
 		default:
 			s.Members[i].Role = role
 		}
-		if !s.hasLead() {
+		if !s.hasLead(false) {
 			return refuse(Argument, "%s needs a member with the role LEAD; give it to another member first", u)
 		}
 		return putSlice(t, s)

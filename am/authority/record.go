@@ -99,8 +99,9 @@ func (g *group) accept(u urn.URN) bool {
 	return true
 }
 
-func (g *group) hasLead() bool {
-	return slices.ContainsFunc(g.Members, func(m Membership) bool { return m.Role == Lead })
+// hasLead reports whether the group has a LEAD, or one who has accepted it.
+func (g *group) hasLead(accepted bool) bool {
+	return slices.ContainsFunc(g.Members, func(m Membership) bool { return m.Role == Lead && (m.Accepted || !accepted) })
 }
 
 // Slice is a slice. Its certificate is a record of its own.
