@@ -33,7 +33,7 @@ func TestSettingsThatMustAgreeAreCompared(t *testing.T) {
 	if got := warnings(); got != "" {
 		t.Errorf("a new site: %s", got)
 	}
-	edit(t, inv, "\noutbound: no", "\noutbound: yes")
+	edit(t, inv, "\nshared_vlans:", "\noutbound: yes\nshared_vlans:")
 	edit(t, inv, "\nshared_vlans: []", "\nshared_vlans: [{name: one, tag: 7}, {name: mine, tag: 8, restricted: true}, {name: both, tag: 9}]")
 	edit(t, settings, "\nshared_vlans: []", "\nshared_vlans:\n  - both\n  - two")
 	out := lineNumbers.ReplaceAllString(warnings(), ":N")
