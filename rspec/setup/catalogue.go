@@ -31,8 +31,11 @@ func DeliveredURL(name, sum string) string { return CatalogueScheme + name + "#"
 func DeliveredFile(url string) (name, sum string, ok bool) {
 	url, ok = strings.CutPrefix(url, CatalogueScheme)
 	name, sum, _ = strings.Cut(url, "#")
-	return name, sum, ok && IsCatalogueName(name) && len(sum) == 64 && strings.Trim(sum, hexDigits) == ""
+	return name, sum, ok && IsCatalogueName(name) && IsSum(sum)
 }
+
+// IsSum reports whether a text is a SHA-256 in hexadecimal.
+func IsSum(text string) bool { return len(text) == 64 && strings.Trim(text, hexDigits) == "" }
 
 // URLs returns the URLs that the step fetches; they can be replaced.
 func (s *Step) URLs() []*string {

@@ -36,10 +36,8 @@ func (s *stepFiles) takeDelivered(in io.Reader) error {
 	if _, err := io.ReadFull(in, sum); err != nil {
 		return err
 	}
-	for _, c := range sum { // it becomes a file name
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return errors.New("its digest is not hexadecimal")
-		}
+	if !setup.IsSum(string(sum)) { // it becomes a file name
+		return errors.New("its digest is not hexadecimal")
 	}
 	f, err := os.CreateTemp(s.services, "delivery-*")
 	if err != nil {
