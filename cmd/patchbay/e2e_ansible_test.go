@@ -143,14 +143,7 @@ deploy a 2
 func TestOnHostRADL(t *testing.T) {
 	require.Tool(t, "ansible-playbook")
 	s := newSetupSite(t, "text", "json", "disk")
-	config, err := site.ReadConfig(filepath.Join(s.dir, site.ConfigName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	offer, err := offerOf(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	offer := s.offer(t)
 	slices := map[string]*setupSlice{}
 	for name, source := range map[string]string{"text": radlText, "json": radlJSON, "disk": radlDisk} {
 		r, err := compile.Compile([]byte(source), offer)
@@ -211,14 +204,7 @@ galaxy:
 	if code, out := runCommand(t, "reload", "--config", s.dir); code != 0 {
 		t.Fatal(out)
 	}
-	config, err := site.ReadConfig(filepath.Join(s.dir, site.ConfigName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	offer, err := offerOf(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	offer := s.offer(t)
 	r, err := compile.Compile([]byte(`system web (
   disk.0.applications contains (name = 'ansible.roles.alice.web') and
   disk.0.applications contains (name = 'ansible.collections.alice.tools') and

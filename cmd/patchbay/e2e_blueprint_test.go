@@ -3,11 +3,9 @@ package main
 import (
 	"archive/zip"
 	"bytes"
-	"path/filepath"
 	"testing"
 	"testing/fstest"
 
-	"patchbay/am/site"
 	"patchbay/am/testkit/require"
 	"patchbay/rspec/compile"
 )
@@ -104,14 +102,7 @@ components:
 		names = append(names, tt.slice)
 	}
 	s := newSetupSite(t, names...)
-	config, err := site.ReadConfig(filepath.Join(s.dir, site.ConfigName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	offer, err := offerOf(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	offer := s.offer(t)
 	offer.Files = folder
 	for _, tt := range tests { // Jetty serves an application some time after the step that copies it
 		t.Run(tt.slice, func(t *testing.T) {

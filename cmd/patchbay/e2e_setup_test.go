@@ -23,6 +23,7 @@ import (
 	"patchbay/am/site/create"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
+	"patchbay/rspec/compile"
 )
 
 // setupSite is a site with room for many real nodes, and alice's client for it.
@@ -48,6 +49,20 @@ func newSetupSite(t testing.TB, slices ...string) *setupSite {
 	}
 	t.Cleanup(s.client.Close)
 	return s
+}
+
+// offer returns what compilers know of the site.
+func (s *setupSite) offer(t testing.TB) compile.Options {
+	t.Helper()
+	config, err := site.ReadConfig(filepath.Join(s.dir, site.ConfigName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	offer, err := offerOf(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return offer
 }
 
 // setupSlice is a slice of alice.
