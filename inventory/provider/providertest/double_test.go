@@ -57,6 +57,7 @@ provider:
     capabilities: {type: "array[string]", kind: r}
     setup: {type: "array[string]", kind: w}
     setup_stage: {}
+    change_serial: {}
     services: {type: "array[string]", kind: r}
 `
 

@@ -266,6 +266,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 func TestToleratedFaultsAreNotes(t *testing.T) {
 	for _, tt := range []struct{ fault, old, new, rule, says string }{
 		{"", "    restart_serial: {}\n", "", ruleAttributes, "restart_serial is missing, so nodes cannot be restarted"},
+		{"", "    change_serial: {}\n", "", ruleAttributes, "change_serial is missing, so links and steps of nodes that exist cannot change"},
 		{"", "    proxy: {kind: r}\n", "    proxy: {kind: r}\n    colour: {}\n", ruleAttributes, "Patchbay does not use colour"},
 		{"no services", "    services: {type: \"array[string]\", kind: r}\n", "", ruleServices, "services is missing, so users do not learn which steps of setup failed"},
 		{"", "    setup_stage: {}\n", "", ruleStages, "setup_stage is missing, so nodes are refused whose steps need more than install and execute in one stage"},
