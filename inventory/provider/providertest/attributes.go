@@ -52,7 +52,6 @@ var consequences = map[string]string{
 	provider.AttrUsers:         "no user can get a login",
 	provider.AttrInterfaces:    "nodes get neither links nor public addresses",
 	provider.AttrSetup:         "nothing is installed or executed on nodes",
-	provider.AttrChangeSerial:  "links and steps of nodes that exist cannot change",
 	provider.AttrLogin:         "users do not learn where to log in",
 	provider.AttrState:         "a node counts as ready as soon as get knows it",
 	provider.AttrMessage:       "users do not learn why a node failed",
@@ -86,6 +85,9 @@ func (s *suite) checkAttributes() {
 		if !s.p.Has(name) {
 			s.note(ruleAttributes, "%s is missing, so %s", name, consequences[name])
 		}
+	}
+	if s.p.Has(provider.AttrInterfaces) && s.p.Has(provider.AttrSetup) && !s.p.Has(provider.AttrChangeSerial) {
+		s.note(ruleAttributes, "change_serial is missing, so links and steps of nodes that exist cannot change")
 	}
 	if s.p.Has(provider.AttrSetup) && !s.p.Has(provider.AttrServices) {
 		s.note(ruleServices, "services is missing, so users do not learn which steps of setup failed")
