@@ -54,11 +54,32 @@ func (j *Journal) change(from []int, added []setup.Step) {
 	}
 }
 
+// checkSize fails if the journal would have too many steps with the added ones.
+func (j *Journal) checkSize(added []setup.Step) error {
+	if n := len(j.Steps) + len(added); n > MaxEver {
+		return fmt.Errorf("the setup of the node has changed too often: it would have had %d steps, and %d are possible", n, MaxEver)
+	}
+	return nil
+}
+
+// ChangeSteps is as that of a Runner, for a journal that no Runner uses.
+func (j *Journal) ChangeSteps(from []int, added []setup.Step, stage int) error {
+	if err := j.checkSize(added); err != nil {
+		return err
+	}
+	j.change(from, added)
+	j.SetStage(stage)
+	return nil
+}
+
+// Current returns the indexes of the steps of the setup, in its order.
+func (j *Journal) Current() []int { return j.order() }
+
 // ChangeSteps replaces the steps of the node, as change does, and allows those up to a stage. The node
 // must have the assignments of the added ones already. Steps that run and are dropped are ended.
 func (r *Runner) ChangeSteps(from []int, added []setup.Step, stage int) error {
-	if n := len(r.Journal().Steps) + len(added); n > MaxEver {
-		return fmt.Errorf("the setup of the node has changed too often: it would have had %d steps, and %d are possible", n, MaxEver)
+	if err := r.Journal().checkSize(added); err != nil {
+		return err
 	}
 	return r.allow(func(j *Journal) {
 		j.change(from, added)

@@ -95,7 +95,8 @@ func (j *Journal) openSteps() []bool {
 	}
 	open := make([]bool, len(j.Steps))
 	for i, s := range j.Steps {
-		open[i] = s.inPlan() && (s.State == setup.Running || s.State == setup.Waiting && s.Stage <= j.Stage && !failed[s.Stage])
+		open[i] = s.inPlan() && (s.State == setup.Running || s.State == setup.Waiting && s.Stage <= j.Stage && !failed[s.Stage]) ||
+			s.Operation == dropped && s.State == setup.Running // it must be ended
 	}
 	return open
 }
@@ -289,7 +290,7 @@ func (j *Journal) Interrupt(how string) (changed bool) {
 func (j *Journal) Progress() string {
 	current := -1
 	for i, open := range j.openSteps() {
-		if step := &j.Steps[i]; open && (current < 0 || step.Stage > j.Steps[current].Stage) {
+		if step := &j.Steps[i]; open && step.inPlan() && (current < 0 || step.Stage > j.Steps[current].Stage) {
 			current = i
 		}
 	}
