@@ -54,12 +54,19 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 	case !i.isMade() && !w.hasCreated(n.Name):
 		return w.complete(ctx, i)
 	}
-	f, j := i.facts(), journal(&n, i)
+	s, err := stepsFor(&n, i)
+	if err != nil {
+		return refusal{provider.Failed, err.Error()}
+	}
+	f, j, known := i.facts(), s.journal, i.node()
 	switch {
 	case n.ReloadSerial != f.Reloads:
 		// The node keeps its names, its hardware addresses and its host keys: they follow from its id.
 		w.progress(wanted, "getting a new disk")
 		return w.remove(ctx, i)
+	case s.changed != nil:
+		w.progress(wanted, "its setup is being changed")
+		return w.record(ctx, name, s.values(), errAgain)
 	case j.Stage != n.stage() && len(n.Setup) > 0:
 		j.SetStage(n.stage())
 		return w.record(ctx, name, map[string]any{keySteps: j}, errAgain)
@@ -80,17 +87,30 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 		j.SwitchOn()
 		return w.record(ctx, name, map[string]any{keySteps: j}, errAgain)
 	}
+	linksChange := known != nil && !known.lost && !slices.Equal(known.Interfaces, n.Interfaces)
+	if linksChange {
+		w.progress(wanted, "its links are being changed")
+		if err := w.changeLinks(ctx, &n, i, &f); err != nil {
+			return err
+		}
+	}
 	if n.Power == provider.On {
-		w.progress(wanted, "being started")
+		if !linksChange {
+			w.progress(wanted, "being started")
+		}
 		if err := w.configure(ctx, &n, i, &f); err != nil {
 			return err
 		}
 	}
-	if err := w.limitLinks(ctx, &n); err != nil {
+	was := &node{}
+	if linksChange {
+		was = known
+	}
+	if err := w.limitLinks(ctx, &n, was); err != nil {
 		return err
 	}
-	if wanted.New {
-		if err := w.refreshPeers(ctx, &n); err != nil {
+	if wanted.New || linksChange {
+		if err := w.refreshPeers(ctx, &n, was); err != nil {
 			return err
 		}
 	}
@@ -376,33 +396,12 @@ func (w *worker) devices(ctx context.Context, n *node, members []member) (map[st
 	if slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Addr().Is4() }) { // no node can take another's address
 		eth0["security.mac_filtering"], eth0["security.ipv4_filtering"] = "true", "true"
 	}
-	devices := map[string]map[string]string{"eth0": eth0}
-	nodes, err := w.nodes(existing)
+	f := facts{}
+	devices, bridges, err := w.linkDevices(ctx, n, mine, existing)
 	if err != nil {
-		return nil, facts{}, err
-	}
-	f, all := facts{}, endsOf(nodes)
-	if f.Bridges, err = w.chooseBridges(ctx, mine, existing, all); err != nil {
 		return nil, f, err
 	}
-	for _, i := range mine {
-		network := f.Bridges[i.linkKey()]
-		if i.SharedVLAN != "" {
-			network = w.SharedVLANs[i.SharedVLAN]
-		}
-		if network == "" {
-			continue // it is on no link
-		}
-		d := map[string]string{"type": "nic", "name": i.name, "network": network, "hwaddr": i.mac}
-		limit, err := all.ingress(&i)
-		if err != nil {
-			return nil, f, err
-		}
-		if limit != "" {
-			d["limits.ingress"] = limit
-		}
-		devices[i.name] = d
-	}
+	devices["eth0"], f.Bridges = eth0, bridges
 	if w.Logins == loginsProxy {
 		var address string
 		for _, m := range members {
@@ -440,7 +439,11 @@ func (w *worker) instances(ctx context.Context, old bool) ([]instance, error) {
 // nodes returns all nodes: those of the instances, as they shall be, and those that have no instance
 // yet.
 func (p *program) nodes(existing []instance) (map[string]*node, error) {
-	nodes := nodesOf(existing)
+	return p.withWaiting(nodesOf(existing))
+}
+
+// withWaiting replaces nodes by those that are requested and not made yet.
+func (p *program) withWaiting(nodes map[string]*node) (map[string]*node, error) {
 	waiting, err := p.folder.ids()
 	if err != nil {
 		return nil, err

@@ -156,7 +156,7 @@ func TestStepsOutliveAbsences(t *testing.T) {
 		return map[bool]*fault{true: {status: http.StatusServiceUnavailable}}[strings.HasSuffix(path, "/exec")]
 	}
 	n := f.instances[instanceName(testID)].node()
-	if _, late, err := (&setupNode{w, n, instanceName(testID)}).Start(t.Context(), 1, nil, false); !late || err == nil {
+	if _, late, err := (&setupNode{w: w, n: n, name: instanceName(testID)}).Start(t.Context(), 1, nil, false); !late || err == nil {
 		t.Errorf("late is %t after: %v", late, err)
 	}
 	for err, want := range map[error]bool{

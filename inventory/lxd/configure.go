@@ -45,8 +45,9 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 	if err != nil {
 		return err
 	}
+	i.setNames(mine)
 	for _, m := range mine {
-		if d := i.Devices[m.name]; d != nil {
+		if d := i.Devices[m.name]; d["hwaddr"] == m.mac {
 			p, err := m.netem()
 			if err != nil {
 				return err

@@ -183,6 +183,9 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 			for key, value := range change.Config {
 				i.Config[key] = value
 			}
+			for name, d := range change.Devices {
+				i.Devices[name] = d
+			}
 			f.sync(w, nil)
 		case http.MethodDelete:
 			delete(f.instances, parts[1])

@@ -1,6 +1,7 @@
 package lxd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -61,15 +62,150 @@ func (w *worker) chooseBridges(ctx context.Context, mine []iface, existing []ins
 	return chosen, nil
 }
 
-// limitLinks makes the other ends of the node's links receive no more than the node may send.
-func (w *worker) limitLinks(ctx context.Context, n *node) error {
+// linkDevices returns the devices for interfaces of n, by their names, and the bridges of their links. It needs
+// w.allocating.
+func (w *worker) linkDevices(ctx context.Context, n *node, mine []iface, existing []instance) (devices map[string]map[string]string, bridges map[string]string, err error) {
+	nodes, err := w.nodes(existing)
+	if err != nil {
+		return nil, nil, err
+	}
+	if bridges, err = w.chooseBridges(ctx, mine, existing, endsOf(nodes)); err != nil {
+		return nil, nil, err
+	}
+	devices, all := map[string]map[string]string{}, endsToLimit(nodes, n)
+	for _, i := range mine {
+		network := bridges[i.linkKey()]
+		if i.SharedVLAN != "" {
+			network = w.SharedVLANs[i.SharedVLAN]
+		}
+		if network == "" {
+			continue // it is on no link
+		}
+		d := map[string]string{"type": "nic", "name": i.name, "network": network, "hwaddr": i.mac}
+		limit, err := all.ingress(&i)
+		if err != nil {
+			return nil, nil, waitForOthers(err)
+		}
+		if limit != "" {
+			d["limits.ingress"] = limit
+		}
+		devices[i.name] = d
+	}
+	return devices, bridges, nil
+}
+
+// noDevice takes the place of a device that was removed: a change of some devices keeps all others.
+var noDevice = map[string]string{"type": "none"}
+
+// changeLinks makes the devices of an instance those of the interfaces of n. It returns errAgain after a change.
+func (w *worker) changeLinks(ctx context.Context, n *node, i *instance, f *facts) error {
+	w.linking.Lock()
+	defer w.linking.Unlock()
 	mine, err := n.interfaces()
 	if err != nil {
 		return err
 	}
+	now, err := w.client.instance(ctx, i.Name)
+	if err != nil || now == nil {
+		return cmp.Or(err, errAgain)
+	}
+	now.setNames(mine)
+	w.allocating.Lock()
+	defer w.allocating.Unlock()
+	existing, err := w.instances(ctx, false)
+	if err != nil {
+		return err
+	}
+	nodes, err := w.nodes(existing)
+	if err != nil {
+		return err
+	}
+	all := endsToLimit(nodes, n)
+	for _, m := range mine {
+		if err := all.check(m.linkKey()); err != nil {
+			return waitForOthers(err)
+		}
+	}
+	devices, bridges, err := w.linkDevices(ctx, n, mine, existing)
+	if err != nil {
+		return err
+	}
+	changed := map[string]map[string]string{}
+	for name, d := range devices {
+		is := maps.Clone(now.Devices[name])
+		maps.DeleteFunc(is, func(_, value string) bool { return value == "" })
+		if !maps.Equal(is, d) {
+			changed[name] = d
+		}
+	}
+	for name, d := range now.Devices {
+		if d["type"] == "nic" && name != "eth0" && devices[name] == nil {
+			changed[name] = noDevice
+		}
+	}
+	f.Bridges = bridges
+	if len(changed) == 0 {
+		return nil
+	}
+	if err := w.client.patch(ctx, i.Name, nil, changed); err != nil {
+		return fmt.Errorf("the links of the node cannot be changed: %w", err)
+	}
+	return errAgain
+}
+
+// setNames gives interfaces the names that they have in the instance, and others a name that is free there.
+func (i *instance) setNames(mine []iface) {
+	byMAC, used := map[string]string{}, map[string]bool{}
+	for name, d := range i.Devices {
+		if d["type"] == "nic" {
+			byMAC[d["hwaddr"]], used[name] = name, true
+		}
+	}
+	for k := range mine {
+		mine[k].name = byMAC[mine[k].mac]
+	}
+	for k, number := 0, 1; k < len(mine); k++ {
+		for ; mine[k].name == ""; number++ {
+			if name := fmt.Sprintf("eth%d", number); !used[name] {
+				mine[k].name, used[name] = name, true
+			}
+		}
+	}
+}
+
+// endsToLimit are the interfaces that send. If a link of n has nodes that do not agree, only n and those that are
+// on count, since requests for others come when these are switched on.
+func endsToLimit(nodes map[string]*node, n *node) ends {
+	all := endsOf(nodes)
+	mine, _ := n.interfaces() // a mistake was refused when it was requested
+	if !slices.ContainsFunc(mine, func(i iface) bool { return all.check(i.linkKey()) != nil }) {
+		return all
+	}
+	on := map[string]*node{n.Name: n}
+	for id, other := range nodes {
+		if other.Power == provider.On && id != n.Name {
+			on[id] = other
+		}
+	}
+	return endsOf(on)
+}
+
+// waitForOthers makes an error temporary: when several nodes of a link change, the requests come one by one.
+func waitForOthers(err error) error {
+	return fmt.Errorf("the other nodes of a link are not requested to change alike: %v", err)
+}
+
+// limitLinks makes the other ends of the node's links receive no more than the node may send. was has the
+// interfaces of the node before a change.
+func (w *worker) limitLinks(ctx context.Context, n, was *node) error {
+	mine, err := n.interfaces()
+	if err != nil {
+		return err
+	}
+	left, _ := was.interfaces() // a mistake was refused when it was requested
 	links := map[string]bool{}
 	limited := false
-	for _, i := range mine {
+	for _, i := range append(mine, left...) {
 		if links[i.linkKey()] = true; len(i.Properties) > 0 {
 			limited = true
 		}
@@ -85,41 +221,68 @@ func (w *worker) limitLinks(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
-	all := endsOf(nodes)
+	all := endsToLimit(nodes, n)
 	for k := range existing {
-		i := &existing[k]
-		other := i.node()
-		if other == nil {
+		if existing[k].node() == nil {
 			continue
 		}
-		theirs, err := other.interfaces()
+		changed, err := existing[k].newLimits(nodes, links, all)
+		if err == nil && len(changed) > 0 {
+			err = w.limitInstance(ctx, existing[k].Name, nodes, links, all)
+		}
 		if err != nil {
-			continue
-		}
-		changed := map[string]map[string]string{}
-		for _, to := range theirs {
-			d := i.Devices[to.name]
-			if !links[to.linkKey()] || to.linkKey() == "" || d == nil {
-				continue
-			}
-			limit, err := all.ingress(&to)
-			if err != nil {
-				return err
-			}
-			if d["limits.ingress"] != limit {
-				d = maps.Clone(d)
-				d["limits.ingress"] = limit
-				changed[to.name] = d
-			}
-		}
-		if len(changed) == 0 {
-			continue
-		}
-		if err := w.client.patch(ctx, i.Name, nil, changed); err != nil && !isStatus(err, http.StatusNotFound) {
-			return fmt.Errorf("the capacity of a link cannot be set: %w", err)
+			return err
 		}
 	}
 	return nil
+}
+
+// limitInstance reads the instance again, since its devices may have changed.
+func (w *worker) limitInstance(ctx context.Context, name string, nodes map[string]*node, links map[string]bool, all ends) error {
+	w.linking.Lock()
+	defer w.linking.Unlock()
+	i, err := w.client.instance(ctx, name)
+	if err != nil || i.node() == nil {
+		return err
+	}
+	changed, err := i.newLimits(nodes, links, all)
+	if err != nil || len(changed) == 0 {
+		return err
+	}
+	if err := w.client.patch(ctx, name, nil, changed); err != nil && !isStatus(err, http.StatusNotFound) {
+		return fmt.Errorf("the capacity of a link cannot be set: %w", err)
+	}
+	return nil
+}
+
+// newLimits returns the devices on the links whose limits differ, as they should be.
+func (i *instance) newLimits(nodes map[string]*node, links map[string]bool, all ends) (map[string]map[string]string, error) {
+	n := nodes[i.node().Name] // its request may be newer
+	if n == nil {
+		return nil, nil
+	}
+	theirs, err := n.interfaces()
+	if err != nil {
+		return nil, nil // it is refused elsewhere
+	}
+	i.setNames(theirs)
+	changed := map[string]map[string]string{}
+	for _, to := range theirs {
+		d := i.Devices[to.name]
+		if !links[to.linkKey()] || to.linkKey() == "" || d["hwaddr"] != to.mac {
+			continue
+		}
+		limit, err := all.ingress(&to)
+		if err != nil {
+			return nil, waitForOthers(err)
+		}
+		if d["limits.ingress"] != limit {
+			d = maps.Clone(d)
+			d["limits.ingress"] = limit
+			changed[to.name] = d
+		}
+	}
+	return changed, nil
 }
 
 // ends are the interfaces of all nodes, by iface.linkKey.

@@ -101,16 +101,16 @@ func (w *worker) currentNodes(ctx context.Context) (map[string]*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := w.nodes(existing)
+	nodes := nodesOf(existing)
 	w.settled.Range(func(id, n any) bool {
 		if s := n.(settled); s.node == nil {
 			delete(nodes, id.(string))
-		} else if nodes[id.(string)] == nil {
+		} else { // the list may have it as it was before a change
 			nodes[id.(string)] = s.node
 		}
 		return true
 	})
-	return nodes, err
+	return w.withWaiting(nodes)
 }
 
 // settled is what a worker knows of a node that it has settled; without node if it has removed it.
@@ -139,9 +139,10 @@ func hashOf(lines []string) string {
 	return fmt.Sprintf("%x", sum.Sum64())
 }
 
-// refreshPeers requests that the running nodes on the links of n learn its name.
-func (w *worker) refreshPeers(ctx context.Context, n *node) error {
-	if len(n.Interfaces) == 0 {
+// refreshPeers requests that the running nodes on the links of n learn its name, and that those on the links
+// that it had before, those of was, forget it.
+func (w *worker) refreshPeers(ctx context.Context, n, was *node) error {
+	if len(n.Interfaces)+len(was.Interfaces) == 0 {
 		return nil
 	}
 	nodes, err := w.currentNodes(ctx)
@@ -155,10 +156,14 @@ func (w *worker) refreshPeers(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
+	left, _ := was.interfaces() // a mistake was refused when it was requested
+	mine = append(mine, left...)
 	all, peers, names := endsOf(nodes), map[string]bool{}, namesIn(nodes, n.SliceURN)
 	for _, i := range mine {
 		for _, other := range all[i.linkKey()] {
-			peers[other.node] = other.node != n.Name
+			if other.node != n.Name {
+				peers[other.node] = true
+			}
 		}
 	}
 	var old []*node // those that lack a name

@@ -36,6 +36,7 @@ type node struct {
 	Granted       []string `json:"granted,omitempty"`
 	Setup         []string `json:"setup,omitempty"`
 	SetupStage    string   `json:"setup_stage,omitempty"`
+	ChangeSerial  string   `json:"change_serial,omitempty"`
 
 	lost bool // its member does not answer
 }
@@ -46,6 +47,7 @@ const (
 	keyMade  = "user.patchbay.made"  // the instance is complete, although it has never run
 	keyFacts = "user.patchbay.facts" // the facts
 	keySteps = "user.patchbay.steps" // a steprunner.Journal
+	keyEver  = "user.patchbay.ever"  // the steps of the journal, once they have changed; before, those of keyNode
 )
 
 // facts are what the provider found out or chose when it made the node.
@@ -94,7 +96,7 @@ type iface struct {
 	PublicAddress string     `json:"public_address"`
 
 	node string
-	name string // in the node; empty for an item that is on no link
+	name string // in a node that is made with these interfaces; later ones get others, see setNames
 	mac  string
 }
 

@@ -259,7 +259,7 @@ func (p *program) report(name string, wanted *pending, i *instance) object {
 	for key, value := range map[string]string{
 		"restart_serial": n.RestartSerial, "reload_serial": n.ReloadSerial, "sliver_type": n.SliverType, "image": n.Image,
 		"hostname": n.Hostname, "client_id": n.ClientID, "slice_urn": n.SliceURN, "sliver_urn": n.SliverURN,
-		provider.AttrSetupStage: n.SetupStage,
+		provider.AttrSetupStage: n.SetupStage, provider.AttrChangeSerial: n.ChangeSerial,
 	} {
 		if value != "" {
 			r[key] = value

@@ -71,6 +71,7 @@ type setCall struct {
 	usedLinks     int              // links of all nodes, known with bridges
 	setups        int              // bytes, as setupSize, of all nodes; 0 until it is needed
 	ends          ends             // with the call's changes
+	calledEnds    ends             // of the call's nodes only
 	links         map[string]error // those of the call that were checked, by iface.linkKey
 	before, nodes map[string]*node // all nodes, before and after the call
 	absent        map[string]*node // those that the call removes
@@ -111,22 +112,33 @@ func (r *setCall) merge(updates []update) (names []string) {
 // check returns the names that it has not refused.
 func (r *setCall) check(ctx context.Context, names []string) []string {
 	r.ends = endsOf(r.nodes)
+	called := map[string]*node{}
+	for _, name := range names {
+		if n := r.nodes[name]; n != nil {
+			called[name] = n
+		}
+	}
+	r.calledEnds = endsOf(called)
 	return slices.DeleteFunc(names, func(name string) bool {
 		n, old := r.nodes[name], r.before[name]
 		if n == nil {
 			return false
 		}
 		err := r.settings.check(n)
+		changed := old == nil || old.ChangeSerial != n.ChangeSerial
 		if err == nil {
-			err = r.checkLinks(n)
+			err = r.checkLinks(n, old == nil)
 		}
-		if err == nil && old == nil {
+		if err == nil && changed {
 			err = r.checkSetups(n)
+		}
+		if err == nil && old != nil && changed {
+			err = r.checkSteps(n)
 		}
 		if err == nil {
 			err = checkMember(r.members, n, old == nil)
 		}
-		if err == nil && old == nil {
+		if err == nil && changed {
 			err = r.checkBridges(ctx, n)
 		}
 		if err == nil && old != nil {
@@ -139,14 +151,21 @@ func (r *setCall) check(ctx context.Context, names []string) []string {
 	})
 }
 
-// checkLinks refuses n if one of its links cannot be made between its nodes.
-func (r *setCall) checkLinks(n *node) error {
+// checkLinks refuses n if one of its links cannot be made between its nodes. For a node that exists, only
+// the nodes of the call count: the changes of others may be yet to come, and the worker waits for them.
+func (r *setCall) checkLinks(n *node, isNew bool) error {
 	mine, err := n.interfaces()
 	if err != nil {
 		return err
 	}
 	for _, i := range mine {
 		key := i.linkKey()
+		if !isNew {
+			if err := r.calledEnds.check(key); err != nil {
+				return err
+			}
+			continue
+		}
 		err, known := r.links[key]
 		if !known {
 			err = r.ends.check(key)
@@ -180,6 +199,16 @@ func (r *setCall) checkSetups(n *node) error {
 		return refusal{provider.Full, fmt.Sprintf("the setups of all nodes would have %d MiB together, and the cluster keeps at most %d; let the nodes download their files", r.setups>>20, maxSetups>>20)}
 	}
 	return nil
+}
+
+// checkSteps refuses a setup that the steps of the existing node cannot become.
+func (r *setCall) checkSteps(n *node) error {
+	k := slices.IndexFunc(r.existing, func(i instance) bool { return i.Name == instanceName(n.Name) })
+	if k < 0 {
+		return nil // it is made with the steps
+	}
+	_, err := stepsFor(n, &r.existing[k])
+	return err
 }
 
 // setupSize returns the size of the setup in a list of instances: there it is JSON in JSON in JSON. It
@@ -252,6 +281,8 @@ func merge(u update, old *node) (*node, error) {
 	n.Name = u.Name
 	switch { // the same node may be requested once more
 	case old == nil:
+	case n.ReloadSerial == old.ReloadSerial && n.ChangeSerial != old.ChangeSerial: // the given steps replace the earlier ones
+		n.Granted = granted
 	case n.ReloadSerial == old.ReloadSerial:
 		n.Setup, n.Granted = steps, granted
 	default: // a new disk, on which the given steps run

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -24,21 +25,113 @@ const (
 	endStepTime   = time.Minute
 )
 
-// journal returns the journal of the instance's steps. It is new if the server does not have the
-// instance, or not yet with the requested disk.
-func journal(n *node, i *instance) steprunner.Journal {
-	var j steprunner.Journal
-	if i != nil && i.Config[keySteps] != "" && i.facts().Reloads == n.ReloadSerial {
-		if err := json.Unmarshal([]byte(i.Config[keySteps]), &j); err != nil || len(j.Steps) != len(n.Setup) {
-			return steprunner.DamagedJournal(len(n.Setup), n.stage()) // rather than run a step twice
-		}
-		return j
+// steps are the steps of an instance, as its node's setup requires them.
+type steps struct {
+	journal steprunner.Journal
+	ever    []string // the items of all steps in the journal, also of those that the setup has no more
+	// changed is the node of the instance with the new setup; nil if the instance has these steps.
+	changed *node
+}
+
+// values returns what must be recorded together.
+func (s *steps) values() map[string]any {
+	values := map[string]any{keySteps: s.journal}
+	if s.changed != nil {
+		values[keyEver], values[keyNode] = s.ever, s.changed
 	}
-	steps, err := steprunner.ParseSteps(n.Setup)
+	return values
+}
+
+// maxEver bounds the steps that an instance ever had, in bytes.
+const maxEver = 2 * steprunner.MaxStepBytes
+
+// stepsFor returns the steps of the instance after a change to the setup of n. They are new if the server
+// does not have the instance, or not yet with the requested disk. If the setup cannot change so, the steps are
+// those of the instance.
+func stepsFor(n *node, i *instance) (steps, error) {
+	known := i.node()
+	if known == nil || known.lost || i.facts().Reloads != n.ReloadSerial {
+		return steps{journal: newJournal(n), ever: n.Setup}, nil
+	}
+	var j steprunner.Journal
+	ever := known.Setup
+	var err error
+	if text := i.Config[keyEver]; text != "" {
+		err = json.Unmarshal([]byte(text), &ever)
+	}
+	if text := i.Config[keySteps]; text != "" {
+		err = errors.Join(err, json.Unmarshal([]byte(text), &j))
+	} else if len(ever) > 0 {
+		j = newJournal(known)
+	}
+	if err != nil || len(j.Steps) != len(ever) { // rather than run a step twice
+		return steps{journal: steprunner.DamagedJournal(len(n.Setup), n.stage()), ever: n.Setup}, nil
+	}
+	s := steps{journal: j, ever: ever}
+	var before []string
+	for _, k := range j.Current() {
+		before = append(before, ever[k])
+	}
+	if slices.Equal(before, n.Setup) {
+		return s, nil
+	}
+	was, is := plainItems(before), plainItems(n.Setup)
+	if slices.Equal(was, is) { // only the spacing differs
+		return s, nil
+	}
+	from := plan.Keep(was, is)
+	var added []setup.Step
+	all, size := slices.Clone(ever), 0
+	for k, was := range from {
+		if was >= 0 {
+			continue
+		}
+		step, err := setup.ParseStep(n.Setup[k])
+		if err != nil {
+			return s, err
+		}
+		added, all = append(added, step), append(all, n.Setup[k])
+	}
+	for _, item := range all {
+		size += len(item)
+	}
+	if size > maxEver {
+		return s, fmt.Errorf("the setup of the node has changed too often: its steps would have had %d bytes, and %d are possible", size, maxEver)
+	}
+	j.Steps = slices.Clone(j.Steps)
+	if err := j.ChangeSteps(from, added, n.stage()); err != nil {
+		return s, err
+	}
+	next := *known
+	next.Setup, next.SetupStage = n.Setup, n.SetupStage
+	return steps{journal: j, ever: all, changed: &next}, nil
+}
+
+// plainItems returns the items so that equal steps are equal texts.
+func plainItems(items []string) (list []string) {
+	for _, item := range items {
+		var o any
+		if json.Unmarshal([]byte(item), &o) == nil {
+			b, _ := json.Marshal(o) // cannot fail: it was JSON
+			item = string(b)
+		}
+		list = append(list, item)
+	}
+	return list
+}
+
+func newJournal(n *node) steprunner.Journal {
+	list, err := steprunner.ParseSteps(n.Setup)
 	if err != nil {
 		return steprunner.DamagedJournal(len(n.Setup), n.stage())
 	}
-	return steprunner.NewJournal(steps, n.stage())
+	return steprunner.NewJournal(list, n.stage())
+}
+
+// journal returns the journal of stepsFor.
+func journal(n *node, i *instance) steprunner.Journal {
+	s, _ := stepsFor(n, i) // the worker fails with the error
+	return s.journal
 }
 
 // stage is 0 without the attribute.
@@ -59,10 +152,11 @@ func (i *instance) hasOpenSteps() bool {
 
 // stepRunner returns nil if the node has no steps.
 func (w *worker) stepRunner(n *node, i *instance) *steprunner.Runner {
-	if len(n.Setup) == 0 {
+	s, _ := stepsFor(n, i) // the steps of the instance, if they cannot change
+	if len(s.ever) == 0 {
 		return nil
 	}
-	return steprunner.New(&setupNode{w, n, i.Name}, journal(n, i), steprunner.Options{
+	return steprunner.New(&setupNode{w, n, i.Name, s}, s.journal, steprunner.Options{
 		ExecutesTime: executesTime, InstallsTime: steprunner.InstallsTime, EventTime: steprunner.EventTime, EndTime: endStepTime,
 		Pause: time.Second, SaveProgress: true, Log: slog.New(slog.NewTextHandler(w.log, nil)).With("node", n.Name),
 	})
@@ -86,9 +180,10 @@ func (w *worker) runSteps(ctx context.Context, id string) {
 
 // setupNode is a node as its step runner sees it.
 type setupNode struct {
-	w    *worker
-	n    *node
-	name string // of the instance
+	w     *worker
+	n     *node
+	name  string // of the instance
+	steps steps
 }
 
 func (s *setupNode) ShowProgress() {}
@@ -100,7 +195,9 @@ func (s *setupNode) Save(j steprunner.Journal) (err error) {
 	defer cancel()
 	for n := range 3 {
 		pause(ctx, time.Duration(n)*time.Second)
-		if err = s.w.record(ctx, s.name, map[string]any{keySteps: j}, nil); err == nil {
+		s.steps.journal = j
+		if err = s.w.record(ctx, s.name, s.steps.values(), nil); err == nil {
+			s.steps.changed = nil
 			return nil
 		}
 	}
@@ -109,17 +206,16 @@ func (s *setupNode) Save(j steprunner.Journal) (err error) {
 
 // Assignments gives steps to the first account, and to root if the node has no account.
 func (s *setupNode) Assignments() ([]setup.Assignment, error) {
-	steps, err := steprunner.ParseSteps(s.n.Setup)
-	if err != nil {
-		return nil, err
-	}
 	accounts, err := s.n.accounts()
 	if err != nil {
 		return nil, err
 	}
-	all := make([]setup.Assignment, len(steps))
-	for k, step := range steps {
-		if all[k].Step = step; len(accounts) > 0 {
+	all := make([]setup.Assignment, len(s.steps.ever))
+	for k, item := range s.steps.ever {
+		if all[k].Step, err = setup.ParseStep(item); err != nil {
+			return nil, err
+		}
+		if len(accounts) > 0 {
 			all[k].Account = accounts[0].Login
 		}
 	}

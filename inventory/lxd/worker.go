@@ -43,6 +43,9 @@ type worker struct {
 	created map[string]bool               // nodes whose instances this worker has created
 	ends    map[string]context.CancelFunc // ends the watching of a node's steps
 
+	// linking guards changes of the devices of existing nodes, which are read before they are written.
+	linking sync.Mutex
+
 	// Choices for nodes that the cluster does not have yet; allocating guards them.
 	allocating sync.Mutex
 	bridges    map[string]string     // by link
@@ -271,7 +274,7 @@ func (w *worker) settle(ctx context.Context, id string) (steps bool) {
 			continue
 		case err == nil:
 			if w.finish(id, wanted) {
-				return len(wanted.Node.Setup) > 0
+				return len(wanted.Node.Setup) > 0 || wanted.Node.ChangeSerial != "" // a step that was dropped may run
 			}
 			continue
 		}
