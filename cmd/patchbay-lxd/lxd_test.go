@@ -52,6 +52,7 @@ func TestLife(t *testing.T) {
 		b.set(absent(id(1)))
 		b.awaitGone(id(1))
 	})
+	b.sub("changes", func(t *testing.T) { testChanges(t, b) })
 	b.sub("server", func(t *testing.T) {
 		s := newSite(t, b)
 		s.patchbay("up", s.write("lan.xml", lanRequest), "--slice", "lan", "--yes")
