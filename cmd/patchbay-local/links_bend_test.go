@@ -78,7 +78,8 @@ func TestNodeCannotChangeItsLinks(t *testing.T) {
 				if came > 2*slow {
 					t.Fatalf("%.1f Mbit/s came out of a link of 10", came/1e6)
 				}
-				if came < slow/10 || after.Dropped <= before.Dropped {
+				// On a busy host, the flood may be no more than the link carries.
+				if came < slow/10 || came > 0.97*slow && after.Dropped <= before.Dropped {
 					return fmt.Sprintf("of the flood %.1f Mbit/s came out of a link of 10, and dropped are told to be: %+v, then %+v", came/1e6, before, after)
 				}
 				return ""

@@ -267,6 +267,10 @@ func (s *linkSite) serve(t testing.TB, letter string) {
 		t.Fatalf("patchbay-linktest serve in %s: %v", letter, err)
 	}
 	t.Cleanup(func() { j.process.Close() })
+	// The server listens before another site takes the host's state.
+	if _, err := s.linktestAt(t.Context(), s.id(letter), "127.0.0.1", "--only", "delay", "--time", "100ms"); err != nil {
+		t.Fatalf("patchbay-linktest serve in %s: %v", letter, err)
+	}
 }
 
 // linktest measures a link from one node to another by patchbay-linktest, inside.

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"patchbay/am/testkit/wait"
 )
 
 // changing is a request of the table of changes: nodes on a LAN.
@@ -178,7 +181,7 @@ system wn (net_interface.0.connection = 'net')
 configure front (
 @begin
 - tasks:
-  - copy: dest=/root/workers content="{{ groups['wn'] | join(' ') }}"
+  - shell: echo "{{ groups['wn'] | join(' ') }}" >>/var/tmp/workers
 @end
 )
 deploy front 1
@@ -192,19 +195,46 @@ components:
     initialSize: %s
     requires:
       run: {type: ShellScript, content: web.sh}
-      loadbalancer: {fulfillment: balancer, publicPort: 8080, membersPort: 8000}
+      loadbalancer: {fulfillment: balancer, publicPort: 8080, membersPort: 80}
   balancer:
     type: loadbalancer
 `
 
 // TestUpScalesSources: with one worker more, the nodes of RADL and of blueprints stay, with the login of
 // a partner, and those that learn of the new one run a step again.
-func TestUpScalesSources(t *testing.T) {
+func TestUpScalesSources(t *testing.T) { scaleSources(t, newOwnSiteUser(t), func(_, _ string) {}) }
+
+func TestOnHostUpScalesSources(t *testing.T) {
+	requireLocalHost(t)
 	p := newOwnSiteUser(t)
+	p.sudo = true
+	// A line for each run of the recipe, with the workers that it knows.
+	log := map[string]string{"2": "wn-0 wn-1\n", "3": "wn-0 wn-1\nwn-0 wn-1 wn-2\n"}
+	scaleSources(t, p, func(slice, n string) {
+		if slice == "cluster" {
+			if out := p.runOK([]string{"ssh", "front-0."+slice, "cat /var/tmp/workers"}); out != log[n] {
+				t.Errorf("%s workers: the recipe wrote %q, want %q", n, out, log[n])
+			}
+			return
+		}
+		answers := map[string]bool{}
+		wait.Until(t, "answers of all members", func() bool {
+			out, _ := p.run("ssh", "balancer."+slice, "curl -s localhost:8080/index.html")
+			answers[out] = true
+			return answers["web-0 "] && answers["web-1 "] && (n == "2" || answers["web-2 "])
+		})
+	})
+}
+
+// scaleSources calls look with a slice and its number of workers after each up.
+func scaleSources(t *testing.T, p *ownSiteUser, look func(slice, n string)) {
 	radl, blueprint := filepath.Join(p.dir, "cluster.radl"), filepath.Join(p.dir, "heat.yaml")
-	config := filepath.Join(p.state(), "patchbay.yaml")
+	site := p.state()
+	if p.sudo {
+		site = p.rootsSite()
+	}
 	write(t, radl, scaledRADL)
-	write(t, filepath.Join(p.dir, "web.sh"), "true\n")
+	write(t, filepath.Join(p.dir, "web.sh"), page)
 	up := map[string]func(n string, texts ...string){
 		"cluster": func(n string, texts ...string) {
 			p.runOK([]string{"up", radl, "--set", "Workers=" + n, "--yes"}, texts...)
@@ -247,11 +277,13 @@ func TestUpScalesSources(t *testing.T) {
 		{"heat", "balancer", []string{"web-0", "web-1"}, []string{"change  balancer", "keep    web-0", "keep    web-1", "add     web-2"}},
 	} {
 		up[tt.slice]("2")
-		p.run("user", "bob", "--config", config) // exists in the second round
+		p.run("user", "bob", "--config", site) // exists in the second round
 		p.runOK([]string{"share", tt.slice, "bob"})
+		look(tt.slice, "2")
 		was := nodes(tt.slice)
 		up[tt.slice]("3", tt.plan...)
 		now := nodes(tt.slice)
+		look(tt.slice, "3")
 		for _, n := range tt.kept {
 			if was[n] != now[n] || now[n] == "" {
 				t.Errorf("%s: %s was %s, and is %s", tt.slice, n, was[n], now[n])
@@ -263,7 +295,9 @@ func TestUpScalesSources(t *testing.T) {
 			t.Errorf("%s: %s was %s, and is %s", tt.slice, tt.again, was[tt.again], now[tt.again])
 		}
 		manifest := p.runOK([]string{"call", "Describe", "--slice", tt.slice, "-o", "-"})
-		if n := strings.Count(manifest, `username="bob"`); n != 3 {
+		nodes := strings.Split(manifest, "<node ")
+		nodes = slices.DeleteFunc(nodes, func(n string) bool { return !strings.Contains(n, `username="bob"`) })
+		if n := len(nodes); n != 3 {
 			t.Errorf("%s: bob has a login on %d nodes, want the 3 that stay", tt.slice, n)
 		}
 		up[tt.slice]("3", "Nothing to change")
