@@ -238,6 +238,7 @@ func TestWishesAboutNetworks(t *testing.T) {
 		alice Allocate s1 $wrong -> BADARGS 'has wrong outports: "0" has a port'
 		alice Allocate s1 $a $lana -> 'node "a": this aggregate makes' 'ipv4="192.0.2.10"' 'name="www.example.org" ipv4="192.0.2.10"' 'name="www" ipv4=' 'address="10.9.0.1"' !$ports
 		alice Allocate s1 $b $lanb -> 'node "b": ports are open' 'link "more": ports are open' 'link "more": this aggregate sets no routes' 'name="db.example.org"' 'node "b": the DNS name www.example.net'
+		alice Allocate s1 $a $lana patchbay_change=1 patchbay_preview=s1.a -> 'this was a preview'
 		alice Describe s1 -> 2*'so net:nat is' 2*'so net:outports is' 1*'the DNS name www' 1*'so net:route is'
 	`)
 	setting{inventory: "provider: rack\nsliver_types: [{name: vm}]\ncomponents: [{name: pc, exclusive: true}]"}.world(t, "a", node("a", "<n:public/>")).play(`

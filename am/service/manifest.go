@@ -174,7 +174,7 @@ func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Req
 	}
 	if len(slivers) == 0 { // a request without nodes has only extensions, which are copied
 		for _, r := range requests {
-			parts = append(parts, rspec.Part{Request: r})
+			parts = append(parts, rspec.Part{Request: r, Links: map[string]rspec.LinkFacts{}})
 		}
 	}
 	addLinkNotices(parts, slivers)

@@ -16,7 +16,7 @@ import (
 
 // expand compiles a template of a request.
 func (c *Config) expand(t rspec.Template, known service.Known) (rspec.Expansion, error) {
-	o := compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links, Work: known.Work}
+	o := compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links, GivesAddresses: true, Work: known.Work}
 	if t.Language == compile.Blueprint {
 		var err error
 		if o.Library, err = c.LoadLibrary(); err != nil {

@@ -150,6 +150,7 @@ func (o *compileOptions) offer() (known compile.Options, err error) {
 		known.Site, err = inventory.Parse(text, o.Against, authority)
 		return known, err
 	}
+	known.GivesAddresses = false
 	ad, err := importad.Read(text, importad.Options{File: filepath.Base(o.Against)})
 	if err != nil {
 		return known, fmt.Errorf("%s: %w; or give an inventory that \"patchbay import\" has created", o.Against, err)
@@ -167,6 +168,7 @@ func offerOf(config *site.Config) (known compile.Options, err error) {
 	if config == nil {
 		return known, nil
 	}
+	known.GivesAddresses = true
 	if known.Site, err = config.LoadInventory(); err == nil {
 		known.Library, err = config.LoadLibrary()
 	}

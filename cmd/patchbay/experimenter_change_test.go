@@ -175,7 +175,7 @@ func TestOnHostUpChangesNodesInPlace(t *testing.T) {
 	})
 }
 
-const scaledRADL = `network net ()
+const scaledRADL = `network net (cidr = '10.9.0.0/24' and outports = '80/tcp')
 system front (net_interface.0.connection = 'net')
 system wn (net_interface.0.connection = 'net')
 configure front (
@@ -184,8 +184,8 @@ configure front (
   - shell: echo "{{ groups['wn'] | join(' ') }}" >>/var/tmp/workers
 @end
 )
-deploy front 1
 deploy wn @input.Workers@
+deploy front 1
 `
 
 const scaledBlueprint = `name: shop
@@ -212,7 +212,7 @@ func TestOnHostUpScalesSources(t *testing.T) {
 	log := map[string]string{"2": "wn-0 wn-1\n", "3": "wn-0 wn-1\nwn-0 wn-1 wn-2\n"}
 	scaleSources(t, p, func(slice, n string) {
 		if slice == "cluster" {
-			if out := p.runOK([]string{"ssh", "front-0."+slice, "cat /var/tmp/workers"}); out != log[n] {
+			if out := p.runOK([]string{"ssh", "front-0." + slice, "cat /var/tmp/workers"}); out != log[n] {
 				t.Errorf("%s workers: the recipe wrote %q, want %q", n, out, log[n])
 			}
 			return
@@ -301,5 +301,6 @@ func scaleSources(t *testing.T, p *ownSiteUser, look func(slice, n string)) {
 			t.Errorf("%s: bob has a login on %d nodes, want the 3 that stay", tt.slice, n)
 		}
 		up[tt.slice]("3", "Nothing to change")
+		up[tt.slice]("2", "keep    "+tt.kept[0], "remove  ")
 	}
 }

@@ -159,16 +159,17 @@ func (o *upOptions) precheck(c console, text []byte) (needless bool, err error) 
 }
 
 // compile returns the request for a source, and other texts unchanged.
-func (o *upOptions) compile(s *session, text []byte, aggregate string) ([]byte, error) {
+func (o *upOptions) compile(s *session, text []byte, version client.Version) ([]byte, error) {
 	if compile.Language(text) == "" {
 		return text, nil
 	}
 	var offer compile.Options
-	if u, err := urn.Parse(aggregate); err == nil && s.config != nil && strings.EqualFold(u.Authority, s.config.Authority) {
+	if u, err := urn.Parse(version.URN); err == nil && s.config != nil && strings.EqualFold(u.Authority, s.config.Authority) {
 		if offer, err = offerOf(s.config); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, err
 		}
 	}
+	offer.GivesAddresses = version.ChangesNodes || version.AddsNodes // it knows our extensions
 	return o.source.request(s.console, o.request, text, offer)
 }
 
@@ -190,7 +191,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 		fmt.Fprintf(x.session.err, "The certificate of %s was not checked: its SHA-256 fingerprint is %s. To check it, give --ca FILE.\n", x.session.URL, sum)
 	}
 	isSource := compile.Language(text) != ""
-	if text, err = o.compile(x.session, text, version.URN); err != nil {
+	if text, err = o.compile(x.session, text, version); err != nil {
 		return err
 	}
 	request, err := experiment.ParseRequest(text, version.URN)

@@ -36,6 +36,9 @@ type Options struct {
 	Earlier [][]byte
 	// Nodes and Links are the client_ids of the slice's existing nodes and links.
 	Nodes, Links []string
+	// GivesAddresses means that the aggregate gives addresses of the extension's element cidr by itself,
+	// so that the address of a node does not depend on other nodes of the source.
+	GivesAddresses bool
 	// Library has the types of blueprints; nil for the standard ones.
 	Library *blueprint.Library
 	// Files are the files beside a blueprint; nil for none.

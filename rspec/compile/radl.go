@@ -49,5 +49,5 @@ func (r *radlDocument) safe() ([]byte, []rspec.Problem) {
 }
 
 func (r *radlDocument) compile(o Options) (*generate.Request, []rspec.Problem) {
-	return radl.Compile(r.cleaned, radl.Options{Site: o.Site, Earlier: r.earlier, Nodes: o.Nodes, Links: o.Links, Work: o.Work})
+	return radl.Compile(r.cleaned, radl.Options{Site: o.Site, Earlier: r.earlier, Nodes: o.Nodes, Links: o.Links, GivesAddresses: o.GivesAddresses, Work: o.Work})
 }

@@ -29,6 +29,8 @@ type Options struct {
 	Earlier []*Document
 	// Nodes and Links are the client_ids of the slice's existing nodes and links.
 	Nodes, Links []string
+	// GivesAddresses means that the aggregate gives addresses of the range of a link by itself.
+	GivesAddresses bool
 	// Work bounds the compilation; nil for no limit. If its Err is not nil, the result is incomplete.
 	Work *rspec.Work
 }

@@ -46,7 +46,7 @@ func TestCompile(t *testing.T) {
 	if n.ClientID != "node-5" || !n.RoutableIP || len(n.Require) != 1 || n.Require[0].String() != "memory.size >= 512M" {
 		t.Errorf("%+v", n)
 	}
-	if a := n.Interfaces[0].Addresses; len(a) != 1 || a[0].String() != "10.0.0.6/24" {
+	if a := n.Interfaces[0].Addresses; len(a) != 1 || a[0].String() != "10.0.0.2/24" {
 		t.Errorf("addresses %v", a)
 	}
 	if len(read.Links) != 1 || len(read.Links[0].Interfaces) != 2 {

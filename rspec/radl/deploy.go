@@ -87,7 +87,7 @@ func (c *compiler) deploy(d *Document) {
 	if nodes == 0 && len(c.o.Earlier) == 0 && !c.Failed() {
 		c.warnEmpty(d)
 	}
-	c.reserve()
+	c.checkFixed()
 	c.collectRoles()
 	for _, s := range c.systemOrder {
 		c.addSteps(s)
@@ -222,7 +222,8 @@ func (c *compiler) addInterface(n *generate.Node, in *netInterface, i int) gener
 	for _, name := range in.names {
 		x.DNSNames = append(x.DNSNames, strings.ReplaceAll(name, "#N#", fmt.Sprint(i)))
 	}
-	if in.network.prefix.IsValid() && len(in.fixed) == 0 {
+	// Other aggregates do not know the range.
+	if in.network.prefix.IsValid() && len(in.fixed) == 0 && !(c.o.GivesAddresses && n.Manager == "") {
 		a, ok := in.network.take()
 		if !ok {
 			f, _ := in.network.block.find("cidr")

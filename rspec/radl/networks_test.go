@@ -120,16 +120,15 @@ deploy small_node 2
 			system small_node: the numbers begin at 2, since the slice has small_node-1
 			recipe small_node: it runs in step 1
 			<node client_id="small_node-2">
-			<ip address="10.0.0.3"
 			<setup:step name="configure small_node" language="ansible" order="1">
 			<node client_id="big_node-0">
 			<match:require feature="memory.size" op="ge" value="3G"/>
-			<ip address="10.0.0.4"
 			<link client_id="net" net:join="true">
 			<interface_ref client_id="small_node-2:0"/>
 			<interface_ref client_id="big_node-0:0"/>
 			<net:cidr range="10.0.0.0/24"/>
-			no link_type`, ""}.check(t, radl.Options{Earlier: []*radl.Document{parse(first), parse(second)}, Nodes: []string{"small_node-0", "small_node-1"}, Links: []string{"net"}})
+			no <ip
+			no link_type`, ""}.check(t, radl.Options{Earlier: []*radl.Document{parse(first), parse(second)}, Nodes: []string{"small_node-0", "small_node-1"}, Links: []string{"net"}, GivesAddresses: true})
 	})
 	t.Run("R13 without the earlier documents", func(t *testing.T) {
 		row{"", third, "", "line 1: no document defines system big_node, system small_node; write system small_node () to define it here; without parentheses it is that of an earlier document"}.check(t, radl.Options{})
