@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"fmt"
 	"strings"
+
+	"patchbay/inventory/provider"
 )
 
 // Script returns the text of the executable file NAME.prov for the provider called name. The
@@ -27,6 +29,9 @@ func quote(s string) string {
 
 //go:embed metadata.yaml
 var metadataText string
+
+// MissingMetadata is as that of package provider, for the metadata of this version.
+func MissingMetadata(path string) string { return provider.MissingMetadata(path, metadataText) }
 
 //go:embed settings.yaml
 var settingsText string

@@ -85,6 +85,9 @@ func (d *doctor) examineCluster(ctx context.Context) (online []member, ok bool) 
 	if info, err := os.Stat(filepath.Join(d.folder.dir, d.PrivateKey)); err == nil && info.Mode().Perm()&0o077 != 0 {
 		d.bad("key", fmt.Sprintf("other users can read %s", d.PrivateKey), "run: chmod 600 %s", filepath.Join(d.folder.dir, d.PrivateKey))
 	}
+	if lacks := provider.MissingMetadata(d.folder.beside(".yaml"), metadataText); lacks != "" {
+		d.note("settings", d.folder.name+".yaml", "%s; then restart Patchbay", lacks)
+	}
 	s, err := c.server(ctx)
 	if err != nil {
 		d.bad("api", err.Error(), "check remote in %s.yaml, and that the server listens: lxc config get core.https_address", d.folder.name)

@@ -350,6 +350,25 @@ func TestSettingsHaveLines(t *testing.T) {
 	}
 }
 
+// TestDoctorOfAnEarlierVersion: the metadata that setup wrote for an earlier version lack attributes.
+func TestDoctorOfAnEarlierVersion(t *testing.T) {
+	_, dir := newFake(t)
+	path := filepath.Join(dir, "lxd.yaml")
+	settings := readTest(t, path)
+	for text, want := range map[string]string{metadataText: "", strings.Replace(metadataText, "    change_serial", "    other", 1): "add below attributes: `    change_serial: {"} {
+		writeTest(t, path, text+settings)
+		got := ""
+		_ = Doctor(t.Context(), dir, "lxd", func(f Finding) { // the server is no whole one
+			if f.Name == "settings" {
+				got = f.Remedy
+			}
+		})
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("doctor says %q, want %q", got, want)
+		}
+	}
+}
+
 func FuzzSet(f *testing.F) {
 	f.Add(`{"ensure":"present","component":"m1","interfaces":["{\"client_id\":\"a\",\"link\":\"l\",\"properties\":[{\"capacity\":5}]}"],"users":["{}"],"setup":["{}"]}`)
 	f.Add(`{"ensure":"absent"}`)

@@ -1,25 +1,30 @@
-package local
+package provider
 
-import "strings"
+import (
+	"strings"
 
-// MissingMetadata compares the metadata in the settings file at path with the metadata of
-// this version. It returns a text with the missing lines. It returns "" if nothing is
-// missing, or if the file cannot be read or has no metadata. An older file still works, but
-// the manager does not use attributes that the file does not declare.
-func MissingMetadata(path string) string {
-	is, err := companionMetadata(path)
-	if err != nil || is == nil {
+	"go.yaml.in/yaml/v3"
+)
+
+// MissingMetadata compares the metadata in the companion file at path with text, the metadata of
+// this version. It returns a text with the missing lines. It returns "" if nothing is missing, or
+// if the file cannot be read or has no metadata. An older file still works, but the manager does
+// not use attributes that the file does not declare.
+func MissingMetadata(path, text string) string {
+	b, err := readCompanion(path)
+	var is struct{ Provider map[string]any }
+	if err != nil || yaml.Unmarshal(b, &is) != nil || is.Provider == nil {
 		return ""
 	}
-	attributes, _ := is["attributes"].(map[string]any)
+	attributes, _ := is.Provider["attributes"].(map[string]any)
 	var provider, below []string
-	for line := range strings.Lines(metadataText) {
+	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		indent := len(line) - len(strings.TrimLeft(line, " "))
 		key, _, ok := strings.Cut(line[indent:], ":")
 		switch {
 		case !ok || key == "attributes" || key == "desc":
-		case indent == 2 && is[key] == nil:
+		case indent == 2 && is.Provider[key] == nil:
 			provider = append(provider, line)
 		case indent == 4 && attributes[key] == nil:
 			below = append(below, line)
