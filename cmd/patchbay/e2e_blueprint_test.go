@@ -71,6 +71,12 @@ components:
   my_web: {type: server, requires: {database: my_store, run: {type: ShellScript, content: page}}}
   my_store: {type: customDatabase}
 `, []look{{"my_web", "set $(curl -sf localhost/index.html); echo $1 $2", "my_web 10.128.0.1\n"}}},
+		{"two components share a port of a balancer", "share", "", `
+components:
+  one: &web {type: server, requires: {run: {type: ShellScript, content: page}, loadbalancer: {fulfillment: lb, publicPort: 8080}}}
+  two: *web
+  lb: {type: loadbalancer}
+`, []look{{"lb", "for i in 1 2; do curl -sf localhost:8080/index.html; echo; done", "one \ntwo \n"}}},
 		{"an application in a container", "war", jetty, `
 components:
 - content: hello.war

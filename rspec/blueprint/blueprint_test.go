@@ -180,13 +180,14 @@ func TestUnused(t *testing.T) {
 	for _, tt := range []struct{ rule, text, want string }{ // want is separated by |, and empty for no warning
 		{"an attribute that the balancer cannot honor", fmt.Sprintf(balanced, "protocol: https"), `line 2: protocol: "https" has no effect: the requirement LoadBalanced does only tcp; expect tcp`},
 		{"several attributes", fmt.Sprintf(balanced, "\n    algorithm: least,\n    sticky-sessions: true"), `line 3: algorithm: "least" has no effect: the requirement LoadBalanced does only round-robin; expect round-robin|line 4: sticky-sessions: "true" has no effect: the requirement LoadBalanced does only false; expect false`},
+		{"the same of the other name", "components: {a: {type: server, requires: {loadbalancer: {fulfillment: b, algorithm: round-robin, sticky-sessions: true}}}, b: {type: loadbalancer}}", `line 1: sticky-sessions: "true" has no effect: the requirement loadbalancer does only false; expect false`},
 		{"values that are honored", fmt.Sprintf(balanced, "protocol: tcp, algorithm: round-robin, sticky-sessions: false, publicPort: 81, membersPort: 80"), ""},
 		{"an attribute of a relation", "components:\n  a:\n    type: server\n    requires:\n      database: {fulfillment: b, mode: CDI}\n  b: {type: database}\n", `line 5: the requirement database has no attribute "mode", so it has no effect; remove it`},
 		{"an attribute of a constraint", "components: {a: {type: server, requires: {minRam: {value: 1g, valeu: 2}}}}", `line 1: the requirement minRam has no attribute "valeu", so it has no effect; did you mean "value"?`},
 		{"an attribute of a setup", "components: {a: {type: server, requires: {run: {fulfillment: s, as: root}}}, s: {type: ShellScript, content: i.sh}}", `line 1: the requirement run has no attribute "as", so it has no effect; remove it`},
 		{"a host name beside a component", "components: {a: {type: server, requires: {dns: {hostname: a.example.org, fulfillment: b}}}, b: {type: server}}", `line 1: the requirement dns has no attribute "hostname", so it has no effect; remove it`},
 		{"a policy at the top", "components: []\njurisdiction: us\nproviders: ['org.*']\n", `line 2: the key "jurisdiction" has no effect here; write it below requires:|line 3: the key "providers" has no effect here; write it below requires:`},
-		{"another key at the top", "components: []\nversion: 1\ndescription: x\n", `line 2: the key "version" has no effect here; remove it; it is only copied to the manifest`},
+		{"another key at the top", "components: []\nversion: 1\ndescription: x\ntags: [x]\n", `line 2: the key "version" has no effect here; remove it; it is only copied to the manifest`},
 		{"an attribute of a policy", "components: []\nrequires: {jurisdiction: {iso3166: us, region: east}}", `line 2: the requirement jurisdiction has no attribute "region", so it has no effect; remove it`},
 		{"a misspelled attribute", "components: {a: {type: tier, initalSize: 3}}", `line 1: the type tier has no attribute "initalSize", so it has no effect; did you mean "initialSize"?`},
 		{"a requirement in place of an attribute", "components: {a: {type: server, minRam: 4gb}}", `line 1: the type server has no attribute "minRam", so it has no effect; write it below requires:`},
@@ -298,7 +299,8 @@ func TestCompileRefuses(t *testing.T) {
 		{"an image that is not allowed", "components: {a: {type: server, image: org.x.debian}}\nrequires: {providers: ['org.y.*']}", `providers.allow excludes the image "org.x.debian" of the component "a"`},
 		{"warnings do not hide mistakes", "components: [" + strings.Repeat("{type: ShellScript, content: i.sh}, ", 150) + "{type: server, requires: {run: {type: ShellScript, content: none.sh}}}]", `there is no file "none.sh"`},
 		{"too many patterns", "components: []\nrequires: {providers: [" + strings.Repeat("a,", 101) + "]}", "allow has more than 100 patterns"},
-		{"a requirement that the type does not know", "components: {a: {type: database, requires: {loadbalancer: b}}}", "type database does not fit the component"},
+		{"a requirement that the type does not know", "components: {a: {type: database, requires: {os: debian, loadbalancer: b}}}", `type database does not fit the component "a": it requires loadbalancer in line 1; give each part`},
+		{"a type in place that does not offer what is needed", "components: {a: {type: tier, requires: {loadbalancer: {type: server}}}}", "type server does not fit the component in line 1: loadbalancer in line 1 refers to it and needs loadbalancer; give each part"},
 		{"too many nodes", "components: {a: {type: tier, initialSize: 2001}}", "more than 2000 nodes"},
 	} {
 		got, problems := compileText(t, tt.text, Options{Files: files})

@@ -127,10 +127,14 @@ func (p *part) fits(t *componentType) bool {
 func (c *compiler) explain(p *part, declared *componentType, rejected []string) {
 	var why []string
 	for _, n := range p.pointing {
-		why = append(why, fmt.Sprintf("%s in line %d refers to it and needs %s", n.kind.name, n.at.line, n.kind.needs))
+		if declared == nil || n.kind.needs != "" && !slices.Contains(declared.offers, n.kind.needs) {
+			why = append(why, fmt.Sprintf("%s in line %d refers to it and needs %s", n.kind.name, n.at.line, n.kind.needs))
+		}
 	}
 	for _, n := range p.requirements {
-		why = append(why, fmt.Sprintf("it requires %s in line %d", n.kind.name, n.at.line))
+		if declared == nil || !slices.Contains(declared.requirements, n.kind.name) {
+			why = append(why, fmt.Sprintf("it requires %s in line %d", n.kind.name, n.at.line))
+		}
 	}
 	name := "no type fits"
 	if declared != nil {
@@ -140,5 +144,12 @@ func (c *compiler) explain(p *part, declared *componentType, rejected []string) 
 	if len(rejected) > 0 {
 		remedy = "providers.allow excludes " + strings.Join(rejected, ", ")
 	}
-	c.wrong(p.at, remedy, "%.120s the component %.80q: %.600s", name, p.id, strings.Join(why, "; "))
+	text := fmt.Sprintf("%.120s the component %.80q", name, p.id)
+	if p.id == "" {
+		text = fmt.Sprintf("%.120s the component in line %d", name, p.at.line)
+	}
+	if len(why) > 0 {
+		text += ": " + strings.Join(why, "; ")
+	}
+	c.wrong(p.at, remedy, "%.800s", text)
 }

@@ -16,7 +16,7 @@ func (c *compiler) warnOfUnused() {
 		if t := c.l.requirement(f.name); t != nil && t.scope == "global" {
 			remedy = "write it below requires:"
 		}
-		if f.name != "description" {
+		if f.name != "description" && f.name != "tags" {
 			c.warn(f.key, remedy, "the key %.80q has no effect here", f.name)
 		}
 	}

@@ -217,7 +217,7 @@ func unknownFeatures(req *rspec.Request, inv *inventory.Inventory) (all []notice
 			if near := suggest.Word(c.Feature, known); near != "" {
 				remedy = fmt.Sprintf("did you mean %s?", near)
 			}
-			all = append(all, notice{kind: "node", clientID: n.ClientID, what: c.String(), text: fmt.Sprintf(" has a constraint on %q, a feature that nothing here has; %s", c.Feature, remedy)})
+			all = append(all, notice{kind: "node", clientID: n.ClientID, what: c.String(), text: fmt.Sprintf("nothing here has the feature %q of a constraint; %s", c.Feature, remedy)})
 		}
 	}
 	return all
