@@ -165,7 +165,8 @@ func (l leaving) Probe(ctx context.Context, slivers, beingRemoved []am.Sliver, i
 func TestPreviewsAskProviders(t *testing.T) {
 	var names []string
 	const steps = `<services><execute shell="sh" command="true"/></services>`
-	w := setting{prober: leaving{names: &names}}.world(t, "steps", strings.Replace(node("c"), "</node>", steps+"</node>", 1)).play(`
+	w := setting{prober: leaving{names: &names}}.world(t, "steps", strings.Replace(node("c"), "</node>", steps+"</node>", 1),
+		"change", request(strings.Replace(node("b"), "</node>", steps+"</node>", 1))).play(`
 		alice owns s1 48h
 		alice Allocate s1 a b
 	`)
@@ -173,6 +174,15 @@ func TestPreviewsAskProviders(t *testing.T) {
 	w.play(`
 		alice Allocate s1 b $steps patchbay_change=1 patchbay_preview=s1.a -> UNSUPPORTED "no room for 1 steps"
 		alice Allocate s1 b c patchbay_change=1 patchbay_preview=s1.a -> #0
+	`)
+	w.play(`
+		alice Provision s1
+		settle
+	`)
+	before = w.slivers()
+	w.play(`
+		alice Allocate s1 $change patchbay_change=1 -> UNSUPPORTED "on pc2 it cannot be changed so: no room for 1 steps"
+		alice Allocate s1 $change patchbay_change=1 patchbay_preview= -> UNSUPPORTED "on pc2 it cannot be changed so: no room for 1 steps"
 	`)
 	if diff := cmp.Diff(before, w.slivers()); diff != "" {
 		t.Errorf("the slivers have changed: %s", diff)

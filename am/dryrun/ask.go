@@ -1,6 +1,7 @@
 package dryrun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 )
 
 // probeBatch returns an error for each sliver, in the order of the batch; nil if the sliver
-// can be created.
+// can be created or changed.
 func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 	out := make([]*am.Error, len(b.slivers))
 	all := func(err error) []*am.Error {
@@ -49,9 +50,14 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 		}
 		s := b.slivers[i]
 		s.Desired.Present = true // as Provision will set it
-		should := provider.DesiredNode(&s, b.components[i], s.Hostname, p.cfg.Interfaces)
-		maps.Copy(should, provider.NewNode(&s))
-		updates = append(updates, provider.Update{Name: names[i], Is: before[names[i]].Resource, Should: should})
+		is, should := before[names[i]].Resource, provider.DesiredNode(&s, b.components[i], cmp.Or(s.DNSName, s.Hostname), p.cfg.Interfaces)
+		if provider.Gone(is) {
+			maps.Copy(should, provider.NewNode(&s))
+		} else {
+			should = provider.Diff(is, should)
+			should[provider.AttrSetup] = provider.NewNode(&s).List(provider.AttrSetup)
+		}
+		updates = append(updates, provider.Update{Name: names[i], Is: is, Should: should})
 		asked = append(asked, i)
 	}
 	if len(updates) == 0 {

@@ -234,6 +234,29 @@ func TestADryRunAsksForAllThatASetWill(t *testing.T) {
 	}
 }
 
+// TestDryRunOfAChange: a node that exists gets the change alone, and is not taken for one that the dry run made.
+func TestDryRunOfAChange(t *testing.T) {
+	b := newBench("rack")
+	s := on("rack.a", "rack.b")
+	s[0].Desired.ChangeSerial, s[0].SliverType = 2, "vm"
+	s[0].Setup = []setup.Step{{Kind: setup.Execute, Shell: "sh", Command: "true"}}
+	d := b.doubles["rack"]
+	d.nodes["n0"] = provider.Resource{"name": "n0", "ensure": "present", "component": "rack.a", "sliver_type": "vm", "change_serial": "1"}
+	d.sees = func(u provider.Update) {
+		_, again := u.Should["sliver_type"]
+		if u.Name == "n0" && (again || u.Should.Text("change_serial") != "2" || len(u.Should.List("setup")) != 1) {
+			t.Errorf("the change is %v", u.Should)
+		}
+	}
+	d.refuses = map[string]*provider.Error{"": {Kind: provider.Unsupported, Msg: "not so"}}
+	if diff := cmp.Diff([]string{fmt.Sprintf("%d not so", am.Unsupported), "yes"}, says(b.probe(t, s))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"get n0 n1", "set noop=true n0=@ n1=present@rack.b", "get n0 n1"}, d.calls); diff != "" {
+		t.Errorf("rack was asked (-want +got):\n%s", diff)
+	}
+}
+
 // TestADryRunIsWithoutWhatIsBeingRemoved: a provider that has not heard of it yet must
 // not compare the new nodes with it. What it says of these is of no concern.
 func TestADryRunIsWithoutWhatIsBeingRemoved(t *testing.T) {

@@ -17,14 +17,14 @@ import (
 	"patchbay/rspec"
 )
 
-// Prober asks providers by a dry run whether they can create slivers, before the reservation
-// of the slivers is confirmed. Its methods may be called concurrently.
+// Prober asks providers by a dry run whether they can create or change slivers, before that is
+// confirmed. Its methods may be called concurrently.
 type Prober interface {
 	// WantsProbe reports whether the provider of a component wants dry runs. Decisions call it,
 	// so it does not wait.
 	WantsProbe(component urn.URN) bool
 	// Probe returns one error for each sliver, in the order of slivers. The error is nil if the
-	// provider can create the sliver. SearchFailed, Refused, Unsupported, TooBig and ErrorCode
+	// provider can create the sliver or, if it exists, change it. SearchFailed, Refused, Unsupported, TooBig and ErrorCode
 	// are the provider's answers. ServerError and TimedOut mean that the provider did not answer.
 	// Probe treats the slivers in beingRemoved as if they were removed already. If isChanged
 	// returns true for a sliver, another call may have created the sliver's resource, so Probe
@@ -49,14 +49,16 @@ func (s *Service) mustProbe(slivers []am.Sliver) bool {
 	return s.cfg.Prober != nil && slices.ContainsFunc(slivers, func(x am.Sliver) bool { return s.cfg.Prober.WantsProbe(x.Component) })
 }
 
-// refusal is a provider's refusal of a node on the chosen component.
+// refusal is a provider's refusal of a node on the chosen component; kept means that the node exists.
 type refusal struct {
 	node *binder.Bound
+	kept bool
 	err  *am.Error
 }
 
-// isFinal reports whether the request names the component, so that no other can be tried.
-func (r refusal) isFinal() bool { return r.node.Asked }
+// isFinal reports whether the node exists or the request names the component, so that no other can be
+// tried.
+func (r refusal) isFinal() bool { return r.node.Asked || r.kept }
 
 // probing are the steps around the dry runs of one request. Preview reserves nothing, so its steps
 // read and write nothing.
@@ -107,8 +109,7 @@ func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved,
 			p.release(r, t)
 			return t, err
 		}
-		binding, added := t.added()
-		refused := probe(ctx, s.cfg.Prober, binding, added, beingRemoved, p.isChanged)
+		refused := probe(ctx, s.cfg.Prober, &t, beingRemoved, p.isChanged)
 		if len(refused) == 0 {
 			err := p.confirm(r, &t)
 			if err != nil {
@@ -136,10 +137,11 @@ func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved,
 	}
 }
 
-func probe(ctx context.Context, p Prober, b binder.Binding, slivers, beingRemoved []am.Sliver, isChanged func(am.Sliver) bool) (refused []refusal) {
+func probe(ctx context.Context, p Prober, t *reserved, beingRemoved []am.Sliver, isChanged func(am.Sliver) bool) (refused []refusal) {
+	b, slivers := t.probed()
 	for i, err := range p.Probe(ctx, slivers, beingRemoved, isChanged) {
 		if err != nil {
-			refused = append(refused, refusal{&b.Nodes[i], err})
+			refused = append(refused, refusal{&b.Nodes[i], t.kept[slivers[i].ClientID] != nil, err})
 		}
 	}
 	return refused
@@ -186,6 +188,11 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error
 			return cs, err
 		}
 		now, requested := v.Now().UTC(), r.options.EndTime
+		if t.unsaved != nil {
+			doc := *t.unsaved
+			doc.Received = now
+			cs.PutDocument(doc)
+		}
 		if !requested.IsZero() && !requested.After(now) {
 			return cs, am.Errorf(am.BadArgs, "geni_end_time %s has passed while providers checked the request; give a later one", requested.Format(time.RFC3339)).With(am.OutOfRange)
 		}
@@ -250,8 +257,7 @@ func (s *Service) bindAgain(v *store.View, r reservation, by conditions, t *rese
 func (s *Service) release(ctx context.Context, r reservation, t reserved) {
 	_ = s.commit(context.WithoutCancel(ctx), r.grant, Targets{Slice: r.slice}, func(v *store.View) (cs store.ChangeSet, err error) {
 		var unused []am.Sliver
-		_, added := t.added()
-		for _, was := range added {
+		for _, was := range t.added() {
 			x, _, err := v.Sliver(was.URN)
 			if err == nil && isUnchanged(&x, &was) && !x.Frozen {
 				unused = append(unused, x)
@@ -284,6 +290,11 @@ func (r refusal) reason(req *rspec.Request) binder.Reason {
 			break
 		}
 		reason.Text = fmt.Sprintf("on %s it cannot be made: %s", r.node.Component.Name, r.err.Msg)
+		if r.kept {
+			reason.Text = fmt.Sprintf("on %s it cannot be changed so: %s", r.node.Component.Name, r.err.Msg)
+		}
+	case r.kept:
+		reason.Text = fmt.Sprintf("on %s it cannot be changed so: %s", r.node.Component.Name, r.err.Msg)
 	case r.node.Asked:
 		reason.Text = fmt.Sprintf("%s is not available: %s", r.node.Component.Name, r.err.Msg)
 	default:

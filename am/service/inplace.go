@@ -96,12 +96,28 @@ func (s *Service) changeSliver(v *store.View, cs *store.ChangeSet, was, x *am.Sl
 	return nil
 }
 
-// added returns the part of a reservation that is new: all of it, unless it is a change.
-func (t *reserved) added() (b binder.Binding, slivers []am.Sliver) {
-	for i := range t.slivers {
-		if t.kept[t.slivers[i].ClientID] == nil {
-			b.Nodes, slivers = append(b.Nodes, t.binding.Nodes[i]), append(slivers, t.slivers[i])
+// probed returns what providers are asked about: the new slivers, and those that they must change.
+func (t *reserved) probed() (b binder.Binding, slivers []am.Sliver) {
+	for i, x := range t.slivers {
+		if was := t.kept[x.ClientID]; was != nil {
+			if !isChangedNode(was, &x) {
+				continue
+			}
+			if x.Status.Allocation == am.Provisioned {
+				x.Desired.ChangeSerial++
+			}
 		}
+		b.Nodes, slivers = append(b.Nodes, t.binding.Nodes[i]), append(slivers, x)
 	}
 	return b, slivers
+}
+
+// added returns the slivers of a reservation that are new: all, unless it is a change.
+func (t *reserved) added() (slivers []am.Sliver) {
+	for i := range t.slivers {
+		if t.kept[t.slivers[i].ClientID] == nil {
+			slivers = append(slivers, t.slivers[i])
+		}
+	}
+	return slivers
 }

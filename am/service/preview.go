@@ -81,8 +81,8 @@ func (s *Service) previewOnce(r reservation, doc am.Document) (t reserved, err e
 			return err
 		}
 		t, err = s.bind(v, r, by, doc)
-		_, added := t.added()
-		t.mustProbe = err == nil && s.mustProbe(added)
+		_, probed := t.probed()
+		t.mustProbe = err == nil && s.mustProbe(probed)
 		return err
 	})
 	return t, err

@@ -96,6 +96,7 @@ type conditions struct {
 
 type reserved struct {
 	document  string
+	unsaved   *am.Document         // the document, if it is saved only after the dry run
 	inventory *inventory.Inventory // of the binding
 	binding   binder.Binding
 	slivers   []am.Sliver
@@ -255,9 +256,13 @@ func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error)
 			t.cut.note(&t.slivers[i], s.nextMaintenance(v.Now(), s.leaseEnd(v.Now().UTC(), by.until, r.options.EndTime), &t.slivers[i]))
 		}
 		doc.Received = v.Now().UTC()
+		_, probed := t.probed()
+		if t.mustProbe = s.mustProbe(probed); t.mustProbe && len(t.added()) == 0 { // nothing is reserved meanwhile
+			t.unsaved = &doc
+			return cs, nil
+		}
 		cs.PutDocument(doc)
-		if _, added := t.added(); s.mustProbe(added) {
-			t.mustProbe = true
+		if t.mustProbe {
 			end := earliest(v.Now().UTC().Add(s.cfg.Prober.Timeout()+probeMargin), by.until)
 			for i := range t.slivers {
 				if t.kept[t.slivers[i].ClientID] == nil { // kept ones change afterwards
