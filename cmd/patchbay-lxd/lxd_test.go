@@ -55,13 +55,41 @@ func TestLife(t *testing.T) {
 	b.sub("changes", func(t *testing.T) { testChanges(t, b) })
 	b.sub("server", func(t *testing.T) {
 		s := newSite(t, b)
-		s.patchbay("up", s.write("lan.xml", lanRequest), "--slice", "lan", "--yes")
+		s.patchbay("up", s.write("lan.xml", lanRequest(20_000)), "--slice", "lan", "--yes")
 		for node, steps := range map[string]string{"server": "of server", "client": "of server and client"} {
 			if who := s.patchbay("ssh", node, "id -un; cat /etc/setup"); who != "alice\n"+steps+"\n" {
 				t.Errorf("%s: %q", node, who)
 			}
 		}
 		s.patchbay("ssh", "server", "getent hosts client")
+		if page := s.patchbay("ssh", "server", "cat /opt/page"); page != "a page\n" {
+			t.Errorf("the file of the catalogue is %q", page)
+		}
+		// A node joins, and the capacity changes: the other nodes run on.
+		const remember, same = "echo same >/dev/shm/was", "grep same /dev/shm/was && "
+		s.patchbay("ssh", "server", remember)
+		s.patchbay("ssh", "client", remember)
+		s.patchbay("up", s.write("lan.xml", lanRequest(10_000, "late")), "--slice", "lan", "--yes")
+		reach := func(node string) string { return "timeout 5 bash -c '</dev/tcp/" + node + "/22'" }
+		for node, command := range map[string]string{"server": same + reach("late"), "client": same + reach("late"), "late": reach("server")} {
+			wait.Success(t, node+" does not reach the other", func() error { // older nodes learn the name a little later
+				_, err := s.try("ssh", node, command)
+				return err
+			})
+		}
+		for _, name := range b.instances(b.members[0]) {
+			if got := b.lxc(b.members[0], "config", "device", "get", "--project", "patchbay", name, "eth1", "limits.ingress"); got != "10000kbit\n" {
+				t.Errorf("%s has the limit %q", name, got)
+			}
+		}
+		if out, err := s.try("up", s.write("wrong.xml", strings.Replace(lanRequest(10_000, "late"), "10000", "5000", 1)), "--slice", "lan", "--yes"); err == nil || !strings.Contains(err.Error(), "capacity that differs between the senders") {
+			t.Errorf("different capacities: %v\n%s", err, out)
+		}
+		s.patchbay("up", s.write("lan.xml", lanRequest(10_000)), "--slice", "lan", "--yes")
+		wait.Success(t, "after a node left, the others differ", func() error {
+			_, err := s.try("ssh", "server", same+reach("client")+" && ! grep late /etc/hosts")
+			return err
+		})
 		s.patchbay("call", "restart", "--slice", "lan")
 		wait.Success(t, "the node has no login after its restart", func() error {
 			_, err := s.try("ssh", "server", "true")
@@ -293,7 +321,7 @@ func TestNetworkLogins(t *testing.T) {
 	s := newSite(t, b)
 	b.lxc(first, "file", "push", "-q", "-p", "--mode", "0600", filepath.Join(s.dir, "users", "alice", "id_ed25519.pub"), "gateway/root/.ssh/authorized_keys")
 	b.run("sed", "-i", `s/^logins: proxy/logins: network\ngateway: root@10.98.0.1:2222/`, filepath.Join(s.dir, "providers", "lxd.yaml"))
-	s.patchbay("up", s.write("lan.xml", lanRequest), "--slice", "lan", "--yes")
+	s.patchbay("up", s.write("lan.xml", lanRequest(20_000)), "--slice", "lan", "--yes")
 	if config, err := os.ReadFile(filepath.Join(s.dir, "users", "alice", "ssh_config")); !strings.Contains(string(config), "HostName 10.97.0.") {
 		t.Errorf("%s%v", config, err)
 	}
@@ -319,7 +347,7 @@ func TestServerKills(t *testing.T) {
 	longOnly(t)
 	b := newBed(t, 1)
 	s := newSite(t, b)
-	request := s.write("lan.xml", lanRequest)
+	request := s.write("lan.xml", lanRequest(20_000))
 	kills := longKills(5)
 	for round := range kills {
 		made := make(chan error, 1)

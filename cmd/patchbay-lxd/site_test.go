@@ -13,18 +13,31 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// lanRequest is a request for two nodes with a LAN, each with a step of another stage.
-var lanRequest = `<rspec xmlns="http://www.geni.net/resources/rspec/3" xmlns:setup="http://patchbay.example.org/rspec/ext/setup/1" type="request">
-<node client_id="server" exclusive="false"><sliver_type name="container"/>
-<services><execute shell="sh" command="echo of server &gt;/etc/setup" setup:order="1"/></services>
-<interface client_id="server:if"><ip address="10.0.0.1" netmask="255.255.255.0" type="ipv4"/></interface></node>
-<node client_id="client" exclusive="false"><sliver_type name="container"/>
-<services><setup:step name="fetch" order="2"><setup:relation client_id="server"/>` + base64.StdEncoding.EncodeToString([]byte(fetch)) + `</setup:step></services>
-<interface client_id="client:if"><ip address="10.0.0.2" netmask="255.255.255.0" type="ipv4"/></interface></node>
-<link client_id="lan"><interface_ref client_id="server:if"/><interface_ref client_id="client:if"/><link_type name="lan"/>
-<property source_id="server:if" dest_id="client:if" capacity="20000"/><property source_id="client:if" dest_id="server:if" capacity="20000"/></link>
-</rspec>
-`
+// lanRequest is a request for a server, a client, and more nodes on a LAN with a capacity. Server and client
+// have steps of another stage, and the server gets a file of the catalogue.
+func lanRequest(kbits int, more ...string) string {
+	text, interfaces, properties := `<rspec xmlns="http://www.geni.net/resources/rspec/3" xmlns:setup="http://patchbay.example.org/rspec/ext/setup/1" type="request">`, "", ""
+	nodes := append([]string{"server", "client"}, more...)
+	for n, name := range nodes {
+		services := ""
+		switch name {
+		case "server":
+			services = `<services><install url="catalogue:page.tar.gz" install_path="/opt"/><execute shell="sh" command="echo of server &gt;/etc/setup" setup:order="1"/></services>`
+		case "client":
+			services = `<services><setup:step name="fetch" order="2"><setup:relation client_id="server"/>` + base64.StdEncoding.EncodeToString([]byte(fetch)) + `</setup:step></services>`
+		}
+		text += fmt.Sprintf(`
+<node client_id=%q exclusive="false"><sliver_type name="container"/>%s
+<interface client_id="%s:if"><ip address="10.0.0.%d" netmask="255.255.255.0" type="ipv4"/></interface></node>`, name, services, name, n+1)
+		interfaces += fmt.Sprintf(`<interface_ref client_id="%s:if"/>`, name)
+		for _, other := range nodes {
+			if other != name {
+				properties += fmt.Sprintf(`<property source_id="%s:if" dest_id="%s:if" capacity="%d"/>`, name, other, kbits)
+			}
+		}
+	}
+	return text + "\n<link client_id=\"lan\">" + interfaces + `<link_type name="lan"/>` + properties + "</link>\n</rspec>\n"
+}
 
 // fetch logs in to the target as the experiment's account, and keeps what its step wrote.
 const fetch = "#!/bin/sh\nset -e\nping -c 1 -W 5 \"$TARGET_NODE_HOSTNAME\"\necho \"of $TARGET_NODE_CLIENT_ID and client\" >/etc/setup\n"
@@ -47,6 +60,8 @@ func newSite(t *testing.T, b *bed) *site {
 	b.run(made+"/patchbay", "init", "--provider", "simulated", "--authority", "testbed.example.org", "--public-url", "https://10.98.0.1:8443", s.dir)
 	b.run(b.members[0].with(made+"/patchbay-lxd", "setup", "--links", "6", s.dir)...)
 	b.run("ip", "netns", "exec", b.members[0].namespace, made+"/patchbay-lxd", "inventory", "--replace", s.dir)
+	b.run("sh", "-ec", `mkdir "$0/catalogue"; echo a page >"$0/catalogue/page"; tar -C "$0/catalogue" -czf "$0/catalogue/page.tar.gz" page
+		echo "software: [{name: page, version: 1.0, install: page.tar.gz}]" >>"$0/inventory.yaml"`, s.dir)
 	b.run(made+"/patchbay", "user", "alice", "--config", s.dir)
 	var err error
 	if s.log, err = os.Create(filepath.Join(b.dir, "server.log")); err != nil {

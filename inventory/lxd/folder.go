@@ -40,7 +40,7 @@ func (f folder) path() string           { return filepath.Join(f.dir, f.name+".n
 func (f folder) file(id string) string  { return filepath.Join(f.path(), id+".json") }
 func (f folder) beside(s string) string { return filepath.Join(f.dir, f.name+s) }
 func (f folder) catalogue() string {
-	return filepath.Join(filepath.Dir(f.dir), inventory.CatalogueFolder)
+	return filepath.Join(f.dir, "..", inventory.CatalogueFolder) // dir may be the working directory
 }
 func (f folder) lock() (func(), error)  { return flock(f.beside(".lock"), unix.LOCK_EX) }
 func (f folder) claim() (func(), error) { return flock(f.beside(".worker"), unix.LOCK_EX|unix.LOCK_NB) }
