@@ -41,7 +41,7 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 	switch {
 	case i == nil && n.Ensure == provider.Absent:
 		w.forget(&n)
-		return nil
+		return w.refreshPeers(ctx, &node{Name: n.Name, SliceURN: n.SliceURN}, &n)
 	case n.Ensure == provider.Absent:
 		w.progress(wanted, "being removed")
 		if err := w.uninstall(ctx, &n, i); err != nil {
@@ -439,19 +439,29 @@ func (w *worker) instances(ctx context.Context, old bool) ([]instance, error) {
 // nodes returns all nodes: those of the instances, as they shall be, and those that have no instance
 // yet.
 func (p *program) nodes(existing []instance) (map[string]*node, error) {
-	return p.withWaiting(nodesOf(existing))
+	return p.withWaiting(nodesOf(existing), true)
 }
 
-// withWaiting replaces nodes by those that are requested and not made yet.
-func (p *program) withWaiting(nodes map[string]*node) (map[string]*node, error) {
+// remaining is as nodes, without those that are being removed.
+func (p *program) remaining(existing []instance) (map[string]*node, error) {
+	return p.withWaiting(nodesOf(existing), false)
+}
+
+// withWaiting replaces nodes by those that are requested and not made yet. Without leaving, it drops those that
+// are being removed.
+func (p *program) withWaiting(nodes map[string]*node, leaving bool) (map[string]*node, error) {
 	waiting, err := p.folder.ids()
 	if err != nil {
 		return nil, err
 	}
 	for _, id := range waiting {
 		w, err := p.folder.read(id)
-		if err == nil && w != nil && !w.Refresh && w.Node.Ensure == provider.Present {
+		switch {
+		case err != nil || w == nil || w.Refresh:
+		case w.Node.Ensure == provider.Present:
 			nodes[id] = &w.Node
+		case !leaving:
+			delete(nodes, id)
 		}
 	}
 	return nodes, nil

@@ -28,7 +28,6 @@ func (w *worker) chooseBridges(ctx context.Context, mine []iface, existing []ins
 	for i := range existing {
 		for link, bridge := range existing[i].facts().Bridges {
 			used[bridge], byLink[link] = link, bridge
-			delete(w.bridges, link) // the cluster knows it now
 		}
 	}
 	var pool []bridge
@@ -39,7 +38,8 @@ func (w *worker) chooseBridges(ctx context.Context, mine []iface, existing []ins
 			continue
 		}
 		if byLink[link] != "" {
-			chosen[link] = byLink[link]
+			// The nodes that have the bridge may leave the link before this one is recorded there.
+			chosen[link], w.bridges[link] = byLink[link], byLink[link]
 			continue
 		}
 		if pool == nil {
@@ -65,7 +65,7 @@ func (w *worker) chooseBridges(ctx context.Context, mine []iface, existing []ins
 // linkDevices returns the devices for interfaces of n, by their names, and the bridges of their links. It needs
 // w.allocating.
 func (w *worker) linkDevices(ctx context.Context, n *node, mine []iface, existing []instance) (devices map[string]map[string]string, bridges map[string]string, err error) {
-	nodes, err := w.nodes(existing)
+	nodes, err := w.remaining(existing)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -116,7 +116,7 @@ func (w *worker) changeLinks(ctx context.Context, n *node, i *instance, f *facts
 	if err != nil {
 		return err
 	}
-	nodes, err := w.nodes(existing)
+	nodes, err := w.remaining(existing)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (w *worker) limitLinks(ctx context.Context, n, was *node) error {
 	if err != nil {
 		return err
 	}
-	nodes, err := w.nodes(existing)
+	nodes, err := w.remaining(existing)
 	if err != nil {
 		return err
 	}

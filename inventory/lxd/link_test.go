@@ -70,6 +70,28 @@ func TestNetemInTheNode(t *testing.T) {
 	}
 }
 
+// TestLinkKeepsItsBridge: two nodes join a link while the node that was on it leaves.
+func TestLinkKeepsItsBridge(t *testing.T) {
+	_, dir := newFake(t)
+	p, err := open(dir, "lxd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorker(p)
+	link := []iface{{Link: "lan", Slice: "s"}}
+	existing := []instance{{Config: map[string]string{keyFacts: `{"bridges":{"s lan":"pbl001"}}`}}}
+	for n := range 2 {
+		got, err := w.chooseBridges(t.Context(), link, existing, ends{"s lan": link})
+		if err != nil || got["s lan"] != "pbl001" {
+			t.Errorf("node %d is on %v, %v", n, got, err)
+		}
+		existing = nil
+	}
+	if got, err := w.chooseBridges(t.Context(), nil, nil, nil); len(got)+len(w.bridges) > 0 || err != nil {
+		t.Errorf("the link without nodes keeps %v %v, %v", got, w.bridges, err)
+	}
+}
+
 // TestLinkIsCheckedWhole: a node that joins a link is refused if the properties of a running node then differ.
 func TestLinkIsCheckedWhole(t *testing.T) {
 	f, dir := newFake(t)

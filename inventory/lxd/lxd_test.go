@@ -500,6 +500,11 @@ func TestLaterNodesAreMadeKnown(t *testing.T) {
 	if left, err := (folder{dir, "lxd"}).ids(); err != nil || len(left) > 0 {
 		t.Errorf("files are left: %v, %v", left, err)
 	}
+	setOther(t, dir, false, strings.Replace(testID, "1", "2", 1), object{"ensure": "absent"})
+	finish(t, dir)
+	if got := f.hosts[instanceName(testID)]; strings.Contains(got, "n2") {
+		t.Errorf("after the removal, the first node has %q", got)
+	}
 }
 
 // TestSetupsAreBounded: large setups are refused when all lists of instances would become too large, and

@@ -110,7 +110,7 @@ func (w *worker) currentNodes(ctx context.Context) (map[string]*node, error) {
 		}
 		return true
 	})
-	return w.withWaiting(nodes)
+	return w.withWaiting(nodes, false)
 }
 
 // settled is what a worker knows of a node that it has settled; without node if it has removed it.

@@ -51,7 +51,7 @@ func (p *program) set(ctx context.Context, updates []update, noop bool) (object,
 	if err != nil {
 		return nil, err
 	}
-	r := &setCall{program: p, existing: existing, members: members, before: nodes, nodes: maps.Clone(nodes), absent: map[string]*node{}, refused: []object{}, links: map[string]error{}}
+	r := &setCall{program: p, noop: noop, existing: existing, members: members, before: nodes, nodes: maps.Clone(nodes), absent: map[string]*node{}, refused: []object{}, links: map[string]error{}}
 	accepted := r.check(ctx, r.merge(updates))
 	if !noop {
 		if err := r.write(accepted); err != nil {
@@ -65,13 +65,14 @@ func (p *program) set(ctx context.Context, updates []update, noop bool) (object,
 // setCall is a call of set.
 type setCall struct {
 	*program
+	noop          bool
 	existing      []instance
 	members       []member
 	bridges       []bridge         // nil until they are needed
 	usedLinks     int              // links of all nodes, known with bridges
 	setups        int              // bytes, as setupSize, of all nodes; 0 until it is needed
 	ends          ends             // with the call's changes
-	calledEnds    ends             // of the call's nodes only
+	agreeing      ends             // those whose properties must agree, see checkLinks
 	links         map[string]error // those of the call that were checked, by iface.linkKey
 	before, nodes map[string]*node // all nodes, before and after the call
 	absent        map[string]*node // those that the call removes
@@ -112,13 +113,12 @@ func (r *setCall) merge(updates []update) (names []string) {
 // check returns the names that it has not refused.
 func (r *setCall) check(ctx context.Context, names []string) []string {
 	r.ends = endsOf(r.nodes)
-	called := map[string]*node{}
-	for _, name := range names {
-		if n := r.nodes[name]; n != nil {
-			called[name] = n
-		}
+	r.agreeing = r.ends
+	if !r.noop {
+		called := maps.Clone(r.nodes)
+		maps.DeleteFunc(called, func(name string, _ *node) bool { return !slices.Contains(names, name) })
+		r.agreeing = endsOf(called)
 	}
-	r.calledEnds = endsOf(called)
 	return slices.DeleteFunc(names, func(name string) bool {
 		n, old := r.nodes[name], r.before[name]
 		if n == nil {
@@ -127,7 +127,7 @@ func (r *setCall) check(ctx context.Context, names []string) []string {
 		err := r.settings.check(n)
 		changed := old == nil || old.ChangeSerial != n.ChangeSerial
 		if err == nil {
-			err = r.checkLinks(n, old == nil)
+			err = r.checkLinks(n)
 		}
 		if err == nil && changed {
 			err = r.checkSetups(n)
@@ -151,24 +151,19 @@ func (r *setCall) check(ctx context.Context, names []string) []string {
 	})
 }
 
-// checkLinks refuses n if one of its links cannot be made between its nodes. For a node that exists, only
-// the nodes of the call count: the changes of others may be yet to come, and the worker waits for them.
-func (r *setCall) checkLinks(n *node, isNew bool) error {
+// checkLinks refuses n if one of its links cannot be made between its nodes. A dry run has all changes of the
+// slice. Otherwise only the nodes of the call count, since the changes of others may be yet to come; the worker
+// waits for them.
+func (r *setCall) checkLinks(n *node) error {
 	mine, err := n.interfaces()
 	if err != nil {
 		return err
 	}
 	for _, i := range mine {
 		key := i.linkKey()
-		if !isNew {
-			if err := r.calledEnds.check(key); err != nil {
-				return err
-			}
-			continue
-		}
 		err, known := r.links[key]
 		if !known {
-			err = r.ends.check(key)
+			err = r.agreeing.check(key)
 			r.links[key] = err
 		}
 		if err != nil {
