@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -183,16 +184,10 @@ func (d *double) get(input []byte) (object, error) {
 		case on || d.is("open when off"):
 			n["login"] = []string{"pc1.example.org:22"}
 		}
-		if n["interfaces"] != nil && !d.is("no shaping") {
-			n["interfaces"] = []string{`{"client_id":"node0:if0","link":"link0","slice":"urn:publicid:IDN+example.org+slice+slice0","addresses":["10.128.0.1/24"],"emulator":"tbf"}`}
-		}
+		d.reportInterfaces(n)
 		switch d.fault {
-		case "no address":
-			n["interfaces"] = []string{`{"client_id":"node0:if0","link":"link0","slice":"urn:publicid:IDN+example.org+slice+slice0","addresses":["10.128.0.1/24"],"mac":"eth0"}`}
 		case "unplugged":
 			delete(n, "interfaces")
-		case "no emulator":
-			n["interfaces"] = []string{`{"client_id":"node0:if0","link":"link0","slice":"urn:publicid:IDN+example.org+slice+slice0","addresses":["10.128.0.1/24"],"emulator":"a <b>"}`}
 		case "odd capability":
 			n["capabilities"] = []string{"cpu.count=many"}
 		case "bare capability":
@@ -236,6 +231,15 @@ func (d *double) get(input []byte) (object, error) {
 		}
 	}
 	return object{"resources": resources}, nil
+}
+
+// reportInterfaces adds what get reports beside the request.
+func (d *double) reportInterfaces(n object) {
+	items, _ := n["interfaces"].([]any)
+	more := map[string]string{"no address": `,"mac":"eth0"}`, "no emulator": `,"emulator":"a <b>"}`, "no shaping": "}"}[d.fault]
+	for i, item := range items {
+		items[i] = strings.TrimSuffix(item.(string), "}") + cmp.Or(more, `,"emulator":"tbf"}`)
+	}
 }
 
 type asked struct {

@@ -3,6 +3,7 @@ package providertest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 // doubleStep is a step of a node of the double, with its last run.
 type doubleStep struct {
 	Kind, Operation, Command string
+	Item                     string // of setup
 	Stage                    int
 	State                    string
 	Exit, Runs               int
@@ -40,7 +42,7 @@ func (d *double) doSteps(u asked, old, n object) object {
 	now, _ := strconv.Atoi(fmt.Sprint(n["setup_stage"]))
 	if items, ok := u.Should["setup"].([]any); ok && old == nil {
 		for _, item := range items {
-			x := &doubleStep{State: "waiting"}
+			x := &doubleStep{State: "waiting", Item: item.(string)}
 			if json.Unmarshal([]byte(item.(string)), x) != nil {
 				return refusal(u.Name, "failed", "a step cannot be read")
 			}
@@ -52,6 +54,9 @@ func (d *double) doSteps(u asked, old, n object) object {
 		if before = -1; d.is("begins early") {
 			now = 1
 		}
+	}
+	if items, ok := u.Should["setup"].([]any); ok && old != nil && u.Should["change_serial"] != nil {
+		all = d.changeSteps(all, items)
 	}
 	if now < before && !d.is("ignores a fall") {
 		for _, x := range all {
@@ -73,6 +78,25 @@ func (d *double) doSteps(u asked, old, n object) object {
 		n["setup_stage"] = "0"
 	}
 	return nil
+}
+
+// changeSteps returns the steps that the items are after a change in place.
+func (d *double) changeSteps(all doubleSteps, items []any) (next doubleSteps) {
+	if d.is("keeps the order") {
+		return all
+	}
+	for _, item := range items {
+		i := slices.IndexFunc(all, func(x *doubleStep) bool { return x.Item == item })
+		x := &doubleStep{State: "waiting", Kind: "execute", Item: item.(string)}
+		if i >= 0 {
+			x = all[i]
+		}
+		if i < 0 && !d.is("adds no step") || x.Item == succeeds && d.is("runs it again") {
+			x.run(0)
+		}
+		next = append(next, x)
+	}
+	return next
 }
 
 func (d *double) refuseStep(name string, x *doubleStep) object {
@@ -124,6 +148,12 @@ func (x *doubleStep) run(exit int) {
 func (d *double) reportSteps(n object) {
 	reports := []string{}
 	for _, x := range stepsOf(n) {
+		switch {
+		case d.is("good services") && x.Item == fails:
+			x.State, x.Exit = "done", 0
+		case d.is("bad services") && x.Item == succeeds:
+			x.State, x.Exit = "failed", 7
+		}
 		r := object{"kind": x.Kind, "state": x.State, "exit": x.Exit}
 		if x.Runs > 0 {
 			r["began"] = time.Date(2030, 1, 2, 3, 4, x.Runs, 0, time.UTC)
@@ -138,7 +168,6 @@ func (d *double) reportSteps(n object) {
 	if d.is("no services") {
 		return
 	}
-	const good, bad = `{"kind":"execute","state":"done","exit":0}`, `{"kind":"execute","state":"failed","exit":7}`
 	if len(reports) > 1 {
 		switch d.fault {
 		case "few services":
@@ -149,10 +178,6 @@ func (d *double) reportSteps(n object) {
 			reports[0] = `{"kind":"install","state":"done"}`
 		case "endless services":
 			reports[1] = `{"kind":"execute","state":"running"}`
-		case "good services":
-			reports[1] = good
-		case "bad services":
-			reports[0] = bad
 		}
 	}
 	n["services"] = reports

@@ -23,7 +23,8 @@ const (
 
 // Life runs Check and, if that finds no error, tests all changes of the node in the options.
 // It creates the node, creates it again, begins and repeats stages of its setup, restarts it,
-// adds two accounts, removes one of them, switches the node off and on, and removes it twice.
+// adds two accounts, removes one of them, changes links and steps in place, switches the node off and on, and
+// removes it twice.
 // Before each step Life makes a dry run; the answers to the dry run and to the step must be
 // the same. After the step get must report the new state. Then Life creates and removes another node on the same
 // component, and kills the provider several times during both.
@@ -59,7 +60,7 @@ func (s *suite) runLife() {
 		{stepMake, made.Should},
 		{"restart the node", set(provider.AttrRestartSerial, "1")},
 		{"add two accounts", set(provider.AttrUsers, []string{alice, bob})},
-		{"remove one account", set(provider.AttrUsers, []string{bob})},
+		{stepUsers, set(provider.AttrUsers, []string{bob})},
 		{stepOff, set(provider.AttrPower, provider.Off)},
 		{"switch the node on", set(provider.AttrPower, provider.On)},
 		{stepRemove, shouldBeAbsent},
@@ -76,6 +77,9 @@ func (s *suite) runLife() {
 			if err == nil {
 				err = s.checkStages(made.Name, setup)
 			}
+		}
+		if err == nil && step.does == stepUsers {
+			setup, err = s.checkInPlace(made)
 		}
 		if err == nil && step.does == stepOff {
 			err = s.checkStop(made.Name, setup)
@@ -94,6 +98,7 @@ func (s *suite) runLife() {
 // Names of steps that are used in several places.
 const (
 	stepMake   = "create the node"
+	stepUsers  = "remove one account"
 	stepOff    = "switch the node off"
 	stepRemove = "remove the node"
 )

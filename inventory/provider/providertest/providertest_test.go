@@ -114,7 +114,7 @@ func TestRulesAreHeadingsOfPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, rule := range []string{ruleFiles, ruleCalls, ruleGet, ruleSet, ruleNoop, ruleState, ruleErrors, ruleAttributes, ruleCapabilities, ruleInterfaces, ruleServices, ruleStages} {
+	for _, rule := range []string{ruleFiles, ruleCalls, ruleGet, ruleSet, ruleNoop, ruleState, ruleErrors, ruleAttributes, ruleCapabilities, ruleInterfaces, ruleServices, ruleStages, ruleInPlace} {
 		if !strings.Contains(string(page), "\n## "+rule+"\n") && !strings.Contains(string(page), "\n### "+rule+"\n") {
 			t.Errorf("PROVIDER.md has no heading %q", rule)
 		}
@@ -209,6 +209,10 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{"refuses operations", "", "", ruleStages, "steps of the operations stop and uninstall are refused with the kind failed"},
 		{"never stops", "", "", ruleStages, "the step of the operation stop, the command true, is waiting"},
 		{"fails to uninstall", "", "", ruleStages, "the step of the operation uninstall, the command true, is failed"},
+
+		{"runs it again", "", "", ruleInPlace, "keep the result of a step with the same JSON object"},
+		{"keeps the order", "", "", ruleInPlace, "report steps in the new order"},
+		{"adds no step", "", "", ruleInPlace, "the added step, the command true, is waiting"},
 
 		{"noop", "", "", ruleNoop, "has really created"},
 		{"noop two", "", "", ruleNoop, "has really created"},

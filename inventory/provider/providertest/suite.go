@@ -86,6 +86,7 @@ const (
 	ruleInterfaces   = "Interfaces"
 	ruleServices     = "Services"
 	ruleStages       = "Stages"
+	ruleInPlace      = "Changes in place"
 )
 
 type suite struct {
