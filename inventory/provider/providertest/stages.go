@@ -103,7 +103,7 @@ func (s *suite) checkStages(name string, setup []string) error {
 	if err := c.setStage("begin stage 2", "2", done, done, done, running); err != nil {
 		return err
 	}
-	if c.last[3].State != running { // simulated nodes do not sleep
+	if c.last[sleeper].State != running { // simulated nodes do not sleep
 		return nil
 	}
 	return c.setStage("go back to stage 1", "1", done, done, done, failed)
@@ -124,7 +124,7 @@ func (c *stageCheck) setStage(does, stage string, want ...am.StepState) error {
 	if err := c.request(does, c.name, expected); err != nil {
 		return err
 	}
-	if err := c.expect(does, stage, want...); err != nil || want[3] == am.StepRunning {
+	if err := c.expect(does, stage, want...); err != nil || want[sleeper] == am.StepRunning {
 		return err
 	}
 	return c.await(does, c.name, expected)
@@ -154,9 +154,11 @@ func (c *stageCheck) expect(does, stage string, want ...am.StepState) error {
 	}
 }
 
+// sleeper is the step of staged that does not end. On simulated nodes, where nothing runs, it is soon done.
+const sleeper = 3
+
 // mismatch returns the first step that does not have the expected state, or -1. The result final
-// means that the step cannot reach this state any more. A step that does not end may be done,
-// because nothing runs on simulated nodes.
+// means that the step cannot reach this state any more.
 func (c *stageCheck) mismatch(now []am.StepReport, want []am.StepState) (step int, final bool) {
 	for i, r := range now {
 		last := am.StepReport{State: am.StepWaiting}
@@ -167,7 +169,7 @@ func (c *stageCheck) mismatch(now []am.StepReport, want []am.StepState) (step in
 		switch {
 		case last.State == am.StepDone && ended && !last.Began.Equal(r.Began):
 			return i, true // it has run again
-		case r.State == want[i] || want[i] == am.StepRunning && r.State == am.StepDone:
+		case r.State == want[i] || i == sleeper && want[i] != am.StepWaiting && r.State == am.StepDone && r.Exit == 0:
 		default:
 			return i, r.State != last.State && (ended || want[i] == am.StepWaiting)
 		}
