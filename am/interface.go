@@ -31,6 +31,9 @@ type Interface struct {
 	SharedVLAN string `json:",omitempty"`
 	// Addresses are the requested addresses, or the assigned address if none was requested.
 	Addresses []netip.Prefix `json:",omitempty"`
+	// Public is true if a public address was requested for the interface: in RADL, its network is
+	// outbound.
+	Public bool `json:",omitempty"`
 	// Properties shape the frames that leave the interface; without properties, frames are
 	// not shaped. They are sent to the provider, but not counted against capacities.
 	Properties []Property `json:",omitempty"`

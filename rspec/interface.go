@@ -34,7 +34,7 @@ func (p *requestParser) addInterface(e *xmltree.Element, n *Node) {
 		case isElement(c, "ip"):
 			p.addAddress(c, &in)
 		case c.Space == netSpace:
-			p.readInterfaceWish(c, n, in.ClientID)
+			p.readInterfaceWish(c, n, &in)
 		default:
 			p.remarkForeign(c, &netExtension)
 		}

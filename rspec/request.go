@@ -161,7 +161,10 @@ type Interface struct {
 	// prefix length of its network: 24 bits (IPv6: 64) if the request has no
 	// netmask. An IPv4 address written as IPv6 is converted to IPv4.
 	Addresses []netip.Prefix
-	Line      int
+	// Public means that the interface has the element public of the extension net/1: in RADL, its
+	// network is outbound.
+	Public bool
+	Line   int
 }
 
 // Monitoring is a request for infrastructure monitoring (Fed4FIRE's monitoring

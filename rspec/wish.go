@@ -27,13 +27,14 @@ func (p *requestParser) readNodeWish(e *xmltree.Element, n *Node) {
 	}
 }
 
-// readInterfaceWish reads e, a wish in an interface of the node n.
-func (p *requestParser) readInterfaceWish(e *xmltree.Element, n *Node, id string) {
-	if !p.checkWish(e, "interface", id, interfaceWishes) {
+// readInterfaceWish reads e, a wish in the interface in of the node n.
+func (p *requestParser) readInterfaceWish(e *xmltree.Element, n *Node, in *Interface) {
+	if !p.checkWish(e, "interface", in.ClientID, interfaceWishes) {
 		return
 	}
 	if e.Local != "dns" {
-		n.RoutableIP = n.RoutableIP || e.Local == "public"
+		in.Public = in.Public || e.Local == "public"
+		n.RoutableIP = n.RoutableIP || in.Public
 		n.Wishes = addWish(n.Wishes, e.Local)
 		return
 	}
@@ -41,7 +42,7 @@ func (p *requestParser) readInterfaceWish(e *xmltree.Element, n *Node, id string
 	switch {
 	case slices.Contains(n.DNSNames, name):
 	case len(n.DNSNames) == maxNames:
-		p.refuse(TooBig, place{e, ""}, id, "leave some out", "node %.80q has more than %d DNS names", n.ClientID, maxNames)
+		p.refuse(TooBig, place{e, ""}, in.ClientID, "leave some out", "node %.80q has more than %d DNS names", n.ClientID, maxNames)
 	default:
 		n.DNSNames = append(n.DNSNames, name)
 	}

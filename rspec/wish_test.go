@@ -23,6 +23,9 @@ func TestWishesAboutNetworks(t *testing.T) {
 	if want := []string{"public", "outports", "proxy", "nat"}; !cmp.Equal(n.Wishes, want) || !n.RoutableIP {
 		t.Errorf("the node wishes %q, want %q; a public address: %v", n.Wishes, want, n.RoutableIP)
 	}
+	if in := mustParse(t, wishing("", "<net:nat/><net:outports ports='80'/>", ""), ours()).Nodes[0].Interfaces[0]; in.Public || !n.Interfaces[0].Public {
+		t.Errorf("interfaces with and without public: %v, %v", n.Interfaces[0].Public, in.Public)
+	}
 	if want := []string{"www.example.org", "a"}; !cmp.Equal(n.DNSNames, want) {
 		t.Errorf("names %q, want %q", n.DNSNames, want)
 	}

@@ -187,7 +187,7 @@ type node struct {
 	traffic    traffic                // the capacity that the node takes of that link
 }
 
-// makeInterfaces sets only the names and addresses of the interfaces.
+// makeInterfaces sets only the fields of the interfaces that are copied from the request.
 func (n *node) makeInterfaces() {
 	if len(n.Node.Interfaces) == 0 {
 		return
@@ -195,7 +195,7 @@ func (n *node) makeInterfaces() {
 	n.Interfaces = make([]am.Interface, len(n.Node.Interfaces))
 	for i := range n.Node.Interfaces {
 		in := &n.Node.Interfaces[i]
-		n.Interfaces[i] = am.Interface{ClientID: in.ClientID, Addresses: slices.Clone(in.Addresses)}
+		n.Interfaces[i] = am.Interface{ClientID: in.ClientID, Addresses: slices.Clone(in.Addresses), Public: in.Public}
 	}
 }
 

@@ -3,6 +3,7 @@ package service
 import (
 	"errors"
 	"reflect"
+	"slices"
 
 	"patchbay/am"
 	"patchbay/am/binder"
@@ -31,7 +32,16 @@ func changeSteps(x *am.Sliver, now []setup.Step, moreNodes bool) {
 
 // isChangedNode reports whether a provider must change the node.
 func isChangedNode(was, x *am.Sliver) bool {
-	return !reflect.DeepEqual(was.Interfaces, x.Interfaces) || !reflect.DeepEqual(plainSteps(was), plainSteps(x))
+	return !reflect.DeepEqual(plainInterfaces(was), plainInterfaces(x)) || !reflect.DeepEqual(plainSteps(was), plainSteps(x))
+}
+
+// plainInterfaces returns the interfaces without what is only for playbooks.
+func plainInterfaces(x *am.Sliver) []am.Interface {
+	list := slices.Clone(x.Interfaces)
+	for i := range list {
+		list[i].Public = false
+	}
+	return list
 }
 
 // plainSteps returns the steps without the rule that is not the provider's.

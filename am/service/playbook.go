@@ -2,6 +2,7 @@ package service
 
 import (
 	"cmp"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -103,8 +104,8 @@ func (s *Service) playbooks(req *rspec.Request, bound []binder.Bound, live, sliv
 	return p, nil
 }
 
-// masterOf returns the first Linux node with a public address that shares links with most others;
-// without one, the first Linux node, or else the first node.
+// masterOf returns the first Linux node with a public address, or on an outbound network, that shares
+// links with most others; without one, the first Linux node, or else the first node.
 func masterOf(slivers []am.Sliver, isLinux func(*am.Sliver) bool) (master int) {
 	ends := map[string]int{} // of each link
 	for i := range slivers {
@@ -119,7 +120,7 @@ func masterOf(slivers []am.Sliver, isLinux func(*am.Sliver) bool) (master int) {
 			continue
 		}
 		score := -1
-		if publicAddress(x) != "" {
+		if x.PublicAddress.IsValid() || slices.ContainsFunc(x.Interfaces, func(in am.Interface) bool { return in.Public }) {
 			score = 0
 			for _, in := range x.Interfaces {
 				if in.Link != "" {
@@ -162,9 +163,9 @@ func (s *Service) hosts(bound []binder.Bound, all []am.Sliver, master *am.Sliver
 			v[k] = text
 		}
 		addNames(v, "IM_NODE_", x)
-		for n, in := range x.Interfaces {
-			if len(in.Addresses) > 0 {
-				v["IM_NODE_NET_"+strconv.Itoa(n)+"_IP"] = in.Addresses[0].Addr().String()
+		for n := range x.Interfaces {
+			if in := &x.Interfaces[n]; len(in.Addresses) > 0 {
+				v["IM_NODE_NET_"+strconv.Itoa(n)+"_IP"] = addressOn(in).String()
 			}
 		}
 		if n := i - (len(all) - len(bound)); n >= 0 {
@@ -183,25 +184,41 @@ func addNames(v map[string]any, prefix string, x *am.Sliver) {
 	v[prefix+"HOSTNAME"], v[prefix+"DOMAIN"], v[prefix+"FQDN"] = x.Hostname, domain, cmp.Or(x.DNSName, x.Hostname)
 }
 
-// privateAddress returns the node's first private address; "" if it has none.
-func privateAddress(x *am.Sliver) string { return firstAddress(x, true) }
-
-// publicAddress returns the public address that the site gave the node, or the first one that it
-// has on a link; "" if it has none.
-func publicAddress(x *am.Sliver) string {
-	if x.PublicAddress.IsValid() {
-		return x.PublicAddress.String()
-	}
-	return firstAddress(x, false)
+// privateAddress returns the node's first address on a network that is not outbound, else its first
+// address; "" if it has none.
+func privateAddress(x *am.Sliver) string {
+	return textOf(cmp.Or(firstAddress(x, false), firstAddress(x, true)))
 }
 
-func firstAddress(x *am.Sliver, private bool) string {
-	for _, in := range x.Interfaces {
-		for _, a := range in.Addresses {
-			if a.Addr().IsPrivate() == private {
-				return a.Addr().String()
-			}
+// publicAddress returns the public address that the site gave the node, or else the first one on an
+// outbound network, unless that one is private; "" if it has none.
+func publicAddress(x *am.Sliver) string {
+	if a := firstAddress(x, true); !x.PublicAddress.IsValid() && !a.IsPrivate() {
+		return textOf(a)
+	}
+	return textOf(x.PublicAddress)
+}
+
+// firstAddress returns the node's first address on a network that is outbound or not; zero if it has none.
+func firstAddress(x *am.Sliver, outbound bool) netip.Addr {
+	for i := range x.Interfaces {
+		if in := &x.Interfaces[i]; in.Public == outbound && len(in.Addresses) > 0 {
+			return addressOn(in)
 		}
 	}
-	return ""
+	return netip.Addr{}
+}
+
+// addressOn returns the first IPv4 address of an interface with addresses, else the first one.
+func addressOn(in *am.Interface) netip.Addr {
+	i := slices.IndexFunc(in.Addresses, func(a netip.Prefix) bool { return a.Addr().Is4() })
+	return in.Addresses[max(i, 0)].Addr()
+}
+
+// textOf returns "" for the zero address.
+func textOf(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
 }

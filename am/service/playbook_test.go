@@ -48,14 +48,14 @@ outbound: `
 	}
 }
 
-// playbookNode returns a sliver with interfaces on the links.
+// playbookNode returns a sliver with interfaces on the links, of which out is an outbound network.
 func playbookNode(clientID, public string, links ...string) am.Sliver {
 	x := am.Sliver{URN: urn.URN{Authority: "example.org", Type: urn.Sliver, Name: "id-" + clientID}, ClientID: clientID, Hostname: clientID, System: "web"}
 	if public != "" {
 		x.PublicAddress = netip.MustParseAddr(public)
 	}
 	for i, l := range links {
-		x.Interfaces = append(x.Interfaces, am.Interface{Link: l, Addresses: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i), 1}), 24)}})
+		x.Interfaces = append(x.Interfaces, am.Interface{Link: l, Public: l == "out", Addresses: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i), 1}), 24)}})
 	}
 	return x
 }
@@ -72,10 +72,48 @@ func TestMasterOfPlaybooks(t *testing.T) {
 		{"no Linux node", []am.Sliver{node("windows", "")}, "windows"},
 		{"a public address", []am.Sliver{node("a", "", "l"), node("b", "192.0.2.1")}, "b"},
 		{"the one that shares most", []am.Sliver{node("a", "192.0.2.1", "l"), node("b", "192.0.2.2", "l", "m"), node("c", "", "m")}, "b"},
+		{"an outbound network without public addresses", []am.Sliver{node("worker", "", "l"), node("front", "", "out", "l")}, "front"},
 		{"the first of equals", []am.Sliver{node("a", "192.0.2.1", "l"), node("b", "192.0.2.2", "l")}, "a"},
 	} {
 		if i := masterOf(tt.slivers, func(x *am.Sliver) bool { return x.ClientID != "windows" }); tt.slivers[i].ClientID != tt.want {
 			t.Errorf("%s: %s", tt.rule, tt.slivers[i].ClientID)
+		}
+	}
+}
+
+// TestAddressesOfPlaybooks has the addresses of nodes by the networks they are on, as the Infrastructure
+// Manager chooses them.
+func TestAddressesOfPlaybooks(t *testing.T) {
+	on := func(public bool, addresses ...string) am.Interface {
+		in := am.Interface{Public: public}
+		for _, a := range addresses {
+			in.Addresses = append(in.Addresses, netip.MustParsePrefix(a))
+		}
+		return in
+	}
+	site := netip.MustParseAddr("192.0.2.1")
+	for _, tt := range []struct {
+		rule            string
+		interfaces      []am.Interface
+		site            netip.Addr
+		private, public string
+	}{
+		{"no network", nil, netip.Addr{}, "", ""},
+		{"no network, but a public address", nil, site, "", "192.0.2.1"},
+		{"an inner network", []am.Interface{on(false, "10.0.0.1/24")}, netip.Addr{}, "10.0.0.1", ""},
+		{"an outbound network first", []am.Interface{on(true, "10.0.0.1/24"), on(false, "10.0.1.1/24")}, netip.Addr{}, "10.0.1.1", ""},
+		{"an outbound network last", []am.Interface{on(false, "10.0.0.1/24"), on(true, "10.0.1.1/24")}, netip.Addr{}, "10.0.0.1", ""},
+		{"only an outbound network", []am.Interface{on(true, "10.0.0.1/24")}, netip.Addr{}, "10.0.0.1", ""},
+		{"an outbound network and a public address", []am.Interface{on(true, "10.0.0.1/24"), on(false, "10.0.1.1/24")}, site, "10.0.1.1", "192.0.2.1"},
+		{"public addresses of an outbound network", []am.Interface{on(true, "198.51.100.1/24"), on(false, "10.0.1.1/24")}, netip.Addr{}, "10.0.1.1", "198.51.100.1"},
+		{"an inner network without private addresses", []am.Interface{on(false, "100.64.0.1/24")}, netip.Addr{}, "100.64.0.1", ""},
+		{"an inner network without addresses", []am.Interface{on(false), on(false, "10.0.1.1/24")}, netip.Addr{}, "10.0.1.1", ""},
+		{"IPv6 first", []am.Interface{on(false, "2001:db8::1/64", "10.0.0.1/24")}, netip.Addr{}, "10.0.0.1", ""},
+		{"only IPv6", []am.Interface{on(false, "fd00::1/64")}, netip.Addr{}, "fd00::1", ""},
+	} {
+		x := &am.Sliver{Interfaces: tt.interfaces, PublicAddress: tt.site}
+		if private, public := privateAddress(x), publicAddress(x); private != tt.private || public != tt.public {
+			t.Errorf("%s: private %q, public %q", tt.rule, private, public)
 		}
 	}
 }
