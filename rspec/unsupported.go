@@ -1,6 +1,7 @@
 package rspec
 
 import (
+	"fmt"
 	"strings"
 
 	"patchbay/am/urn"
@@ -47,9 +48,27 @@ func (r *Request) IsEmpty() bool {
 	return len(children(root, "node"))+len(children(root, "link")) == 0
 }
 
+// cloud returns the manager of the first node, if that node is of another aggregate and was compiled from
+// RADL, in which clouds name aggregates; else "".
+func (r *Request) cloud() string {
+	if r.Foreign == 0 || r.doc == nil {
+		return ""
+	}
+	n := children(r.doc.elements[0], "node")[0]
+	for e := range childElements(n) {
+		if e.Space == originSpace && e.Local == "source" && value(e, "language") == "radl" {
+			return trimmed(n, "component_manager_id")
+		}
+	}
+	return ""
+}
+
 // NoNodesReason returns the reason why a request has no nodes for this aggregate, and the
 // remedy. manager is the URN of this aggregate.
 func (r *Request) NoNodesReason(manager urn.URN) string {
+	if other := r.cloud(); other != "" {
+		return fmt.Sprintf("the request has no node for this aggregate, %s, since its nodes are for %.200s; leave the cloud out of the deploy sentence; operators can name this aggregate as a cloud, under clouds in inventory.yaml", manager, other)
+	}
 	if r.Foreign > 0 {
 		return "the request has no node for this aggregate, " + manager.String() + "; set component_manager_id to that URN, or leave it out"
 	}

@@ -73,6 +73,8 @@ func TestARequestWithoutOwnNodesHearsWhatItHas(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"", "the request is empty; add a <node>"},
 		{`<sliver xmlns="urn:of"/><sliver xmlns="urn:of"/><x xmlns="urn:x"/>`, "the request has no nodes, only <sliver>, <x>; add a <node>"},
+		{`<node client_id="n-0" component_manager_id="urn:publicid:IDN+cloud1+authority+cm"><source xmlns="` + originSpace + `" language="radl" id="n" ordinal="0"/></node>`,
+			"the request has no node for this aggregate, " + manager.String() + ", since its nodes are for urn:publicid:IDN+cloud1+authority+cm; leave the cloud out of the deploy sentence; operators can name this aggregate as a cloud, under clouds in inventory.yaml"},
 		{`<node client_id="n" component_manager_id="urn:publicid:IDN+other.org+authority+cm"/>`,
 			"the request has no node for this aggregate, " + manager.String() + "; set component_manager_id to that URN, or leave it out"},
 	} {

@@ -229,7 +229,8 @@ func ParseRequest(text []byte, aggregate string) (*rspec.Request, error) {
 		return nil, err
 	}
 	if len(r.Nodes) == 0 {
-		return nil, errors.New("the request has no node for this aggregate; add a <node client_id=…>, or leave component_manager_id out")
+		u, _ := urn.Parse(aggregate)
+		return nil, errors.New(r.NoNodesReason(u))
 	}
 	return r, nil
 }

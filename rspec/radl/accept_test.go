@@ -178,6 +178,21 @@ func TestAcceptance(t *testing.T) {
 			<match:require feature="cpu.arch" value="i686"/>
 			<match:require feature="cpu.arch" value="arm64"/>`, ""},
 		{"R3 no nodes", "system x ()\ndeploy x 0", "</rspec>\nno <node", "line 2: no node is deployed; give the number of nodes, as in: deploy x 1"},
+		{"contains with a text", "network n (outports contains '22/tcp' and outbound = 'yes')\nsystem s ()\ndeploy s 1", "", "line 1: outports: only applications contain others; write = and a value"},
+		{"contains with a text in parentheses", "network n (outports contains ('22/tcp') and outbound = 'yes')\nsystem s ()\ndeploy s 1", "", "line 1: outports: only applications contain others; write = and a value"},
+		{"no and", "system s (cpu.count>=1 memory.size>=512m)\ndeploy s 1", "", `line 1: the word and is missing between a feature and the next one, "memory.size"; write and before memory.size`},
+		{"a cloud that the site does not know", "system s ()\ndeploy s 1\ndeploy s 1 nort", `
+			<node client_id="s-0">
+			<node client_id="s-1" component_manager_id="urn:publicid:IDN+nort+authority+cm">`,
+			`line 3: this site knows no cloud "nort", so these nodes are for another aggregate, urn:publicid:IDN+nort+authority+cm; leave the cloud out to deploy them here; clouds of this site: here, north`},
+		{"all nodes at an aggregate by its name", "system s ()\ndeploy s 1 other.example.org", `
+			<node client_id="s-0" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm">`,
+			`line 2: this site knows no cloud "other.example.org", so these nodes are for another aggregate`},
+		{"one node at an aggregate by its name", "system s ()\ndeploy s 1 other.example.org\ndeploy s 1", `
+			<node client_id="s-0" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm">`, ""},
+		{"clouds that the site knows", "system s ()\ndeploy s 1 north\ndeploy s 1 here\ndeploy s 1 example.org", `
+			<node client_id="s-0" component_manager_id="urn:publicid:IDN+north.example.org+authority+cm">
+			<node client_id="s-1">`, ""},
 		{"a system that is misspelt", "system worker ()\ndeploy woker 1", "", `line 2: no document defines system woker; did you mean worker? Or define it here`},
 		{"R3 no nodes of an unknown system", "deploy x 0", "</rspec>\nno <node", "line 1: no node is deployed"},
 		{"R3 only a comment", "# nothing\n", "</rspec>\nno <node", "no node is deployed; add a system, and a line such as: deploy SYSTEM 1"},
@@ -276,8 +291,8 @@ func TestAcceptance(t *testing.T) {
 			<match:require feature="cpu.count" op="ge" value="1"/>
 			<match:require feature="memory.size" op="ge" value="536870912"/>
 			<net:public/>
-			<link client_id="publica-cloud_id">`, "credentials.password"},
-		{"R12 the recipe is repaired, but its items have lost their indentation", strings.Replace(json12, `"contextualize", "items": []`, `"contextualize", "items": [{"system": "wn", "configure": "wn"}]`, 1), "", "credentials.password\nline 5: recipe \"wn\" has an item that is not indented, so it is not one of the roles of the play before it; write it under roles:, with two blanks more before its -"},
+			<link client_id="publica-cloud_id">`, "credentials.password\nline 7: this site knows no cloud \"cloud_id\""},
+		{"R12 the recipe is repaired, but its items have lost their indentation", strings.Replace(json12, `"contextualize", "items": []`, `"contextualize", "items": [{"system": "wn", "configure": "wn"}]`, 1), "", "credentials.password\nline 5: recipe \"wn\" has an item that is not indented, so it is not one of the roles of the play before it; write it under roles:, with two blanks more before its -\nline 7: this site knows no cloud \"cloud_id\""},
 		{"R24 a recipe that another one includes", recipe("add_torque", "- tasks:\n  - include: add_user.yml\n  - command: qmgr") + recipe("add_user", "- tasks:\n  - user: name=user1") +
 			"system s ()\ncontextualize (system s configure add_torque)\ndeploy s 1", `
 			<setup:file path="add_user.yml">- user: name=user1

@@ -84,6 +84,7 @@ func (c *compiler) deploy(d *Document) {
 			return
 		}
 	}
+	c.warnClouds()
 	if nodes == 0 && len(c.o.Earlier) == 0 && !c.Failed() {
 		c.warnEmpty(d)
 	}
@@ -151,6 +152,27 @@ func (c *compiler) manager(d *Deploy) string {
 		c.refuse(rspec.BadArgs, d.Place, "name an aggregate, such as example.org", "the cloud %.80q cannot be the name of an authority", d.Cloud)
 	}
 	return u.String()
+}
+
+// warnClouds warns about clouds that the site does not know. An authority of another aggregate is no
+// mistake, unless nothing is left for this site.
+func (c *compiler) warnClouds() {
+	site := c.o.Site
+	if site == nil {
+		return
+	}
+	isOwn := func(x deployment) bool { return x.system.manager == "" }
+	isForeign := !slices.ContainsFunc(c.deployed, isOwn)
+	for _, x := range c.deployed {
+		if _, known := site.Clouds[x.Cloud]; isOwn(x) || known || strings.Contains(x.Cloud, ".") && !isForeign {
+			continue
+		}
+		remedy := "leave the cloud out to deploy them here"
+		if len(site.Clouds) > 0 {
+			remedy += "; clouds of this site: " + cut(strings.Join(sorted(site.Clouds), ", "))
+		}
+		c.warn(x.Place, remedy, "this site knows no cloud %.80q, so these nodes are for another aggregate, %s", x.Cloud, x.system.manager)
+	}
 }
 
 // hasRoom counts what the nodes of x need, and refuses too many.

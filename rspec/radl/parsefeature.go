@@ -43,12 +43,33 @@ func (p *parser) parseFeatures(allowSoft bool) (list []Feature, soft []Soft, ok 
 			}
 			continue
 		}
-		if !p.accept(")") {
+		if p.accept(")") {
+			return list, soft, true
+		}
+		if !p.missesAnd(allowSoft) {
 			p.wrong(p.token.Place, "write and between features, and ) after the last one", "there is %s after a feature", p.token)
 			return list, soft, false
 		}
-		return list, soft, true
 	}
+}
+
+// missesAnd records a mistake if the next feature follows without and.
+func (p *parser) missesAnd(allowSoft bool) bool {
+	if !p.atFeature() && !(allowSoft && p.token.is("soft")) {
+		return false
+	}
+	p.wrong(p.token.Place, "write and before "+cut(p.token.text), "the word and is missing between a feature and the next one, %.40q", p.token.text)
+	return true
+}
+
+// atFeature reports whether the name of a feature and a comparison are next.
+func (p *parser) atFeature() bool {
+	if p.token.kind != wordToken || !isFeatureName(p.token.text) {
+		return false
+	}
+	l := *p.lexer
+	t := l.next()
+	return t.kind == opToken || t.is(Contains)
 }
 
 // skipFeature skips to the end of a feature with a mistake; ok is false at the end of the sentence.
@@ -94,9 +115,15 @@ func (p *parser) parseFeature(inGroup bool) (f Feature, ok bool) {
 	case p.token.is(Contains) && !inGroup:
 		p.advance()
 		f.Op, f.Value.Kind = Contains, Group
-		if !p.expect("(", "after contains") {
+		if l := *p.lexer; !p.token.is("(") || l.next().kind != wordToken {
+			if systemRules[ruleName(f.Name)].kind == applications {
+				p.wrong(f.Place, "write contains (name = 'NAME')", "%.80s: there are no features in parentheses after contains", f.Name)
+			} else {
+				p.wrong(f.Place, "write = and a value", "%.80s: only applications contain others", f.Name)
+			}
 			return f, false
 		}
+		p.advance()
 		f.Value.Group, ok = p.parseGroup()
 		return f, ok
 	}
@@ -115,7 +142,7 @@ func (p *parser) parseGroup() (list []Feature, ok bool) {
 		switch {
 		case p.accept(")"):
 			return list, true
-		case p.accept("and"), p.accept(","):
+		case p.accept("and"), p.accept(","), p.missesAnd(false):
 		default:
 			p.wrong(p.token.Place, "write and between its features, and ) after the last one", "there is %s in contains", p.token)
 			return nil, false
@@ -199,7 +226,7 @@ func trimZeros(number string) string {
 // parseUnit returns "" if there is no unit.
 func (p *parser) parseUnit() string {
 	unit := strings.ToUpper(p.token.text)
-	if p.token.kind != wordToken || unit == "AND" || p.atSentence() {
+	if p.token.kind != wordToken || unit == "AND" || unit == "SOFT" || p.atSentence() || p.atFeature() {
 		return ""
 	}
 	if !slices.Contains(units, unit) {
