@@ -250,7 +250,7 @@ var errNoParameters = errors.New("--set is for parameters of RADL, and this is a
 
 // request compiles a source, and returns any other text unchanged.
 func (f *sourceFlags) request(c console, name string, text []byte, o compile.Options) ([]byte, error) {
-	if compile.Language(text) == "" {
+	if compile.Language(text) == "" && isXML(text) {
 		if len(f.Set) > 0 {
 			return nil, errNoParameters
 		}

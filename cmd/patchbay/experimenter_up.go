@@ -137,7 +137,7 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 // precheck returns mistakes that need no aggregate. It reports whether text is a source that deploys
 // nothing.
 func (o *upOptions) precheck(c console, text []byte) (needless bool, err error) {
-	if compile.Language(text) == "" {
+	if compile.Language(text) == "" && isXML(text) {
 		if len(o.source.Set) > 0 {
 			return false, errNoParameters
 		}

@@ -145,7 +145,7 @@ func parse(text []byte, o Options) (document, []rspec.Problem) {
 	case Blueprint:
 		return parseBlueprint(text)
 	case "":
-		return nil, []rspec.Problem{{Kind: rspec.BadArgs, Msg: "the text is neither RADL nor a blueprint", Remedy: "RADL begins with a keyword such as network or system, a blueprint has components"}}
+		return nil, []rspec.Problem{{Kind: rspec.BadArgs, Msg: "the text is neither RADL nor a blueprint", Remedy: "RADL begins with a keyword such as network or system, a blueprint has the key components, and a request RSpec begins with <rspec"}}
 	}
 	if problems := refuseForeign(o.language(text), text); problems != nil {
 		return nil, problems

@@ -142,7 +142,7 @@ func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 	case base == site.ConfigName, isMapping && site.IsConfig(&doc):
 		k.Site(ctx, name)
 	default:
-		k.bad(name, "this is not a kind of file that check knows; see: %s", display.Command("check", "--help"))
+		k.bad(name, "this is not a kind of file that check knows: no RSpec, which begins with <rspec, no RADL, no blueprint, which has the key components, and no file of a site; see: %s", display.Command("check", "--help"))
 	}
 }
 

@@ -44,7 +44,7 @@ func TestFilesAreRecognised(t *testing.T) {
 		{"a configuration", "other.yaml", "authority: a.example.org\ncolour: red\n", "other.yaml:2: unknown key colour"},
 		{"facts", "rack.facts.yaml", "images: {a: [x=1]}\n", "rack.facts.yaml: facts of the provider rack about 1 image and 0 components"},
 		{"wrong facts", "rack.facts.yaml", "images: [a]\n", "rack.facts.yaml: it is not a file of facts"},
-		{"unknown keys", "other.yaml", "colour: red\n", "other.yaml: this is not a kind of file that check knows"},
+		{"unknown keys", "other.yaml", "colour: red\n", "other.yaml: this is not a kind of file that check knows: no RSpec, which begins with <rspec, no RADL, no blueprint, which has the key components, and no file of a site; see: "},
 		{"an audit", "audit.log", `{"at":"2030-01-01T00:00:00Z"}`, "audit.log: this is not a kind of file that check knows"},
 	} {
 		dir := t.TempDir()
