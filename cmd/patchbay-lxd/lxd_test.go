@@ -158,14 +158,32 @@ func TestClusterLinks(t *testing.T) {
 	if mtu := b.ssh("root", nodes[0], "cat /sys/class/net/eth1/mtu"); strings.TrimSpace(mtu) != "1450" {
 		t.Errorf("MTU %s", mtu)
 	}
-	for _, to := range []int{1, 2} {
-		b.ssh("root", nodes[to], receive)
-		rate, err := strconv.ParseFloat(strings.TrimSpace(b.ssh("root", nodes[0], fmt.Sprintf(measure, fmt.Sprintf("10.128.0.%d", to+1)))), 64)
-		t.Logf("m1 to m%d: %.1f of 20 Mbit/s", to+1, rate)
-		if err != nil || rate < 10 || rate > 24 {
-			t.Errorf("m1 to m%d: %.1f Mbit/s, %v; want about 20", to+1, rate, err)
+	rates := func(mbits float64) {
+		t.Helper()
+		for _, to := range []int{1, 2} {
+			b.ssh("root", nodes[to], receive)
+			rate, err := strconv.ParseFloat(strings.TrimSpace(b.ssh("root", nodes[0], fmt.Sprintf(measure, fmt.Sprintf("10.128.0.%d", to+1)))), 64)
+			t.Logf("m1 to m%d: %.1f of %.0f Mbit/s", to+1, rate, mbits)
+			if err != nil || rate < mbits/2 || rate > 1.2*mbits {
+				t.Errorf("m1 to m%d: %.1f Mbit/s, %v; want about %.0f", to+1, rate, err, mbits)
+			}
 		}
 	}
+	rates(20)
+	// The running nodes get another capacity, and a second link over two members.
+	updates = nil
+	for n := range 3 {
+		updates = append(updates, b.node(id(n), b.members[n].name, link{"lan", "one", fmt.Sprintf("10.128.0.%d/24", n+1), 8000}))
+	}
+	updates = append(updates, b.node(id(3), "m1", link{"lan", "two", "10.128.0.1/24", 0}, link{"more", "two", "10.129.0.1/24", 0}),
+		b.node(id(4), "m2", link{"lan", "two", "10.128.0.4/24", 0}, link{"more", "two", "10.129.0.4/24", 0}))
+	for _, u := range updates {
+		u["should"].(map[string]any)["change_serial"] = "1"
+		b.set(u)
+	}
+	b.await(id(0), id(1), id(2), id(3), id(4))
+	rates(8)
+	b.ssh("root", nodes[3], "ping -c 1 -W 5 10.128.0.4 && ping -c 1 -W 5 10.129.0.4")
 	b.set(absent(id(0)), absent(id(1)), absent(id(2)), absent(id(3)), absent(id(4)))
 	b.awaitGone(id(0), id(1), id(2), id(3), id(4))
 }
