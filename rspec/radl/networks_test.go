@@ -69,7 +69,8 @@ func TestNetworks(t *testing.T) {
 			<interface_ref client_id="s-0:0"/>
 			<link client_id="n-far">
 			<component_manager name="urn:publicid:IDN+far+authority+cm"/>
-			<interface_ref client_id="s-1:0"/>`, `line 1: network "n": a link does not leave an aggregate`},
+			<interface_ref client_id="s-1:0"/>`, `line 1: network "n": a link does not leave an aggregate
+			line 4: this site knows no cloud "far"`},
 		{"clouds have names at the site", "system s ()\ndeploy s 1 north\ndeploy s 1 here", `
 			system s: the aggregate of cloud north is urn:publicid:IDN+north.example.org+authority+cm
 			<node client_id="s-0" component_manager_id="urn:publicid:IDN+north.example.org+authority+cm">
@@ -79,7 +80,7 @@ func TestNetworks(t *testing.T) {
 			<node client_id="s-0" component_manager_id="urn:publicid:IDN+far+authority+cm">
 			no sliver_type
 			<match:require feature="cpu.count"
-			<match:require feature="disk.0.os.name"`, ""},
+			<match:require feature="disk.0.os.name"`, `line 2: this site knows no cloud "far"`},
 	} {
 		t.Run(r.rule, func(t *testing.T) { r.check(t, radl.Options{Site: v}) })
 	}
