@@ -161,7 +161,8 @@ func (e *Experiment) Run(ctx context.Context, end time.Time) error {
 			return err
 		}
 	}
-	settled := append(client.Wanted{am.Failed}, client.Made...)
+	// Nodes that run steps may wait for a stage of those that are not started yet.
+	settled := append(client.Wanted{am.Failed, am.Configuring}, client.Made...)
 	if list, err = client.Wait(ctx, status, settled, e.progressOf(Provisioning, settled)); err != nil {
 		return err
 	}

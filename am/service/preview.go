@@ -53,7 +53,7 @@ func (s *Service) Preview(ctx context.Context, req *rspec.Request, slice urn.URN
 	r.bindable = &binder.Request{Request: r.request, Slice: slice}
 	bind := func(r reservation) (t reserved, err error) {
 		nothing := func(func(*am.Hold) bool) error { return nil }
-		t.slivers, t.binding, err = s.choose(&r, nil, &sliceContent{}, time.Now().UTC(), nothing)
+		t.slivers, t.binding, err = s.choose(&r, "", nil, &sliceContent{}, time.Now().UTC(), nothing)
 		t.mustProbe = err == nil && s.mustProbe(t.slivers)
 		return t, err
 	}

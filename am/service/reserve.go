@@ -334,7 +334,7 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 			return t, am.Errorf(am.TooBig, "%s", why).About(r.slice)
 		}
 	}
-	slivers, binding, err := s.choose(&r, by.permit, held, now, r.calendar(v))
+	slivers, binding, err := s.choose(&r, doc.ID, by.permit, held, now, r.calendar(v))
 	if err != nil {
 		return t, err
 	}
@@ -361,9 +361,9 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	return t, nil
 }
 
-// choose binds the request beside what the slice holds, and returns a sliver for each node, with its
+// choose binds the request, which will be the document, beside what the slice holds, and returns a sliver for each node, with its
 // setup but without its lease. It is the part of Allocate and Preview that depends on the request.
-func (s *Service) choose(r *reservation, permit *policy.Permit, held *sliceContent, now time.Time, calendar policy.Calendar) (slivers []am.Sliver, binding binder.Binding, err error) {
+func (s *Service) choose(r *reservation, document string, permit *policy.Permit, held *sliceContent, now time.Time, calendar policy.Calendar) (slivers []am.Sliver, binding binder.Binding, err error) {
 	if err := held.checkClientIDs(r.clientIDs); err != nil {
 		return nil, binding, err
 	}
@@ -409,7 +409,7 @@ func (s *Service) choose(r *reservation, permit *policy.Permit, held *sliceConte
 		}
 	}
 	setCopiedLinks(r.clientIDs, slivers)
-	return slivers, binding, s.planSetup(r.request, binding.Nodes, held.live, slivers, held.kept)
+	return slivers, binding, s.planSetup(r.request, document, binding.Nodes, held.live, slivers, held.kept)
 }
 
 // setReservationLease sets the lease of a sliver that is reserved but not provisioned. It fails

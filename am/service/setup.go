@@ -19,7 +19,7 @@ const maxSetupBytes = 4 << 20
 
 // planSetup sets the steps of the slivers, which belong to the bound nodes in the same order. The
 // slice has the slivers in live already, and a change keeps those in kept.
-func (s *Service) planSetup(req *rspec.Request, bound []binder.Bound, live, slivers []am.Sliver, kept map[string]*am.Sliver) error {
+func (s *Service) planSetup(req *rspec.Request, document string, bound []binder.Bound, live, slivers []am.Sliver, kept map[string]*am.Sliver) error {
 	var playbooks *setup.Playbooks
 	if hasPlaybooks(req) {
 		var err error
@@ -34,7 +34,7 @@ func (s *Service) planSetup(req *rspec.Request, bound []binder.Bound, live, sliv
 	}
 	isAdded := func(x am.Sliver) bool { // a call has stored it already, if it asks providers for a dry run
 		was := kept[x.ClientID]
-		return was == nil || was.Document == x.Document
+		return was == nil || was.Document == document
 	}
 	n, moreNodes := 0, slices.ContainsFunc(slivers, isAdded)
 	inv := s.Inventory()

@@ -184,6 +184,16 @@ configure front (
   - shell: echo "{{ groups['wn'] | join(' ') }}" >>/var/tmp/workers
 @end
 )
+configure wn (
+@begin
+- tasks:
+  - shell: echo once >>/var/tmp/log
+@end
+)
+contextualize (
+  system wn configure wn step 1
+  system front configure front step 2
+)
 deploy wn @input.Workers@
 deploy front 1
 `
