@@ -77,9 +77,18 @@ func (f inflow) apply(c *nftables.Conn) error {
 	port := &expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}
 	toBounded := &expr.Verdict{Kind: expr.VerdictGoto, Chain: bounded.Name}
 	const target, source, octets = 0, 6, 6 // offset of addresses in a frame, and their length
+	fromSharedVLAN := &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte(kindUplink)}
+	// A node discards any number of tags without a VLAN, and takes what follows. The rule for SSH sees behind only one.
+	for _, tag := range []uint16{unix.ETH_P_8021Q, unix.ETH_P_8021AD} {
+		c.AddRule(&nftables.Rule{Table: f.table, Chain: chain, Exprs: []expr.Any{
+			port, fromSharedVLAN,
+			&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: 1}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, tag)},
+			&expr.Verdict{Kind: expr.VerdictDrop},
+		}})
+	}
 	for _, list := range [][]expr.Any{
 		{ // from a shared VLAN to SSH: only nodes of the slice may log in to each other
-			port, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte(kindUplink)},
+			port, fromSharedVLAN,
 			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
 			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2}, // the destination port
 			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, sshPort)},

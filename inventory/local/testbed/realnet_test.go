@@ -234,6 +234,35 @@ func TestSlicesAreIsolated(t *testing.T) {
 	}
 }
 
+// synWithTags is a program that asks 10.9.0.1 for a TCP connection, from the node with the address 10.9.0.4.
+const synWithTags = `
+import socket, struct, sys, time
+mac, tags, port = bytes.fromhex(sys.argv[1].replace(":", "")), int(sys.argv[2]), int(sys.argv[3])
+def sum16(b):
+    t = sum(struct.unpack(">%dH" % (len(b) // 2), b))
+    t = (t >> 16) + (t & 65535)
+    return struct.pack(">H", ~(t + (t >> 16)) & 65535)
+ends = bytes([10, 9, 0, 4, 10, 9, 0, 1])
+tcp = struct.pack(">HHIIBBH", 40000 + tags, port, 1, 0, 80, 2, 64000)
+tcp += sum16(ends + bytes([0, 6, 0, 20]) + tcp) + bytes(2)
+ip = struct.pack(">BBHHHBB", 69, 0, 40, 0, 0, 64, 6)
+ip += sum16(ip + ends) + ends
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+s.bind(("eth1", 0))
+own = bytes.fromhex(open("/sys/class/net/eth1/address").read().strip().replace(":", ""))
+s.send(mac + own + bytes([129, 0, 0, 0]) * tags + bytes([8, 0]) + ip + tcp)
+end, got = time.time() + 2, "none"
+s.settimeout(0.2)
+while time.time() < end and got == "none":
+    try:
+        f = s.recv(9999)
+    except TimeoutError:
+        continue
+    if f[12:14] == bytes([8, 0]) and f[23] == 6 and f[26:34] == ends[4:] + ends[:4] and f[34:38] == struct.pack(">HH", port, 40000 + tags):
+        got = str(f[47] & 63)
+print(got)
+`
+
 // A partner who was removed has a copy of the slice's key, and a node of another slice on the same
 // shared VLAN.
 func TestRealKeyOfARemovedUser(t *testing.T) {
@@ -268,6 +297,14 @@ func TestRealKeyOfARemovedUser(t *testing.T) {
 	}
 	if got := from(all[theirs], "10.9.0.1"); !strings.Contains(got, "timed out") {
 		t.Errorf("from another slice by a shared VLAN: %s", got)
+	}
+	for _, tt := range []struct {
+		tags, port int
+		want       string // the flags of the answer: 20 is RST and ACK, or none
+	}{{0, 23, "20"}, {2, 22, "none"}, {1, 22, "none"}, {0, 22, "none"}} {
+		if got := s.mustSSH(all[theirs], "alice", fmt.Sprintf("sudo python3 -c '%s' $(ip -4 neigh show 10.9.0.1 dev eth1 | sed 's/.*lladdr //; s/ .*//') %d %d", synWithTags, tt.tags, tt.port)); got != tt.want {
+			t.Errorf("from another slice with %d tags without a VLAN, to port %d: %s, want %s", tt.tags, tt.port, got, tt.want)
+		}
 	}
 	alone := s.newNode("", "alice")["users"]
 	s.set(map[string]provider.Resource{a: {"users": alone}, b: {"users": alone}, off: {"users": alone}})
