@@ -175,6 +175,9 @@ func TestPreviewsAskProviders(t *testing.T) {
 		alice Allocate s1 b $steps patchbay_change=1 patchbay_preview=s1.a -> UNSUPPORTED "no room for 1 steps"
 		alice Allocate s1 b c patchbay_change=1 patchbay_preview=s1.a -> #0
 	`)
+	if diff := cmp.Diff(before, w.slivers()); diff != "" {
+		t.Errorf("the slivers have changed: %s", diff)
+	}
 	w.play(`
 		alice Provision s1
 		settle
