@@ -53,7 +53,7 @@ func deliver(folder, name, sum string, send func(io.Reader) (setup.Report, error
 		return setup.Report{}, err
 	}
 	if got != sum {
-		return failedDelivery("the file %s of the catalogue changed after the site was read; the operator runs: patchbay reload; then allocate the node again", name), nil
+		return failedDelivery("the file %s of the catalogue changed after the site was read; the operator runs: patchbay reload; then delete this node and make it again, since its steps name the earlier file", name), nil
 	}
 	return send(io.MultiReader(strings.NewReader(sum), io.LimitReader(f, inventory.MaxCatalogueFile)))
 }

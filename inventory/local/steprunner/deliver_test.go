@@ -23,7 +23,7 @@ func TestDeliver(t *testing.T) {
 		{"a URL", "http://example.org/web.tar.gz", "", ""},
 		{"a file", plan.DeliveredURL("web.tar.gz", abc), abc + "abc", ""},
 		{"without a digest", "catalogue:web.tar.gz", "", ""}, // the node refuses it
-		{"another digest", plan.DeliveredURL("web.tar.gz", other), "", "the file web.tar.gz of the catalogue changed after the site was read; the operator runs: patchbay reload; then allocate the node again"},
+		{"another digest", plan.DeliveredURL("web.tar.gz", other), "", "the file web.tar.gz of the catalogue changed after the site was read; the operator runs: patchbay reload; then delete this node and make it again, since its steps name the earlier file"},
 		{"missing", plan.DeliveredURL("db.tar.gz", abc), "", "the file db.tar.gz of the site's catalogue cannot be read; its operators can see why by: patchbay check"},
 		{"a path", plan.DeliveredURL("../web.tar.gz", abc), "", ""},
 	} {
