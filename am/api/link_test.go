@@ -231,6 +231,7 @@ func TestWishesAboutNetworks(t *testing.T) {
 	setting{inventory: switched}.world(t,
 		"a", node("a", `<n:public/><n:dns name="WWW.example.org"/><n:outports ports="80"/>`), "lana", link("lan", "a", `<n:cidr range="10.9.0.0/24"/><n:outports ports="80"/>`),
 		"b", node("b", `<n:dns name="www.example.net"/><n:dns name="db.example.org"/><n:outports ports="80"/>`), "lanb", link("more", "b", `<n:outports ports="80"/><n:route to="10.0.0.0/8" via="a"/>`),
+		"moved", link("lan", "a", `<n:cidr range="10.8.0.0/24"/><n:outports ports="80"/>`),
 		"wrong", node("c", `<n:outports ports="0"/>`),
 		"ports", "ports are open to others only on nodes with a public address",
 	).play(`
@@ -238,7 +239,8 @@ func TestWishesAboutNetworks(t *testing.T) {
 		alice Allocate s1 $wrong -> BADARGS 'has wrong outports: "0" has a port'
 		alice Allocate s1 $a $lana -> 'node "a": this aggregate makes' 'ipv4="192.0.2.10"' 'name="www.example.org" ipv4="192.0.2.10"' 'name="www" ipv4=' 'address="10.9.0.1"' !$ports
 		alice Allocate s1 $b $lanb -> 'node "b": ports are open' 'link "more": ports are open' 'link "more": this aggregate sets no routes' 'name="db.example.org"' 'node "b": the DNS name www.example.net'
-		alice Allocate s1 $a $lana patchbay_change=1 patchbay_preview=s1.a -> 'this was a preview'
+		alice Allocate s1 $a $lana patchbay_change=1 patchbay_preview=s1.a -> 'this was a preview' !"not all of its interfaces"
+		alice Allocate s1 $a $moved patchbay_change=1 -> 'link "lan": not all of its interfaces have addresses in 10.8.0.0/24'
 		alice Describe s1 -> 2*'so net:nat is' 2*'so net:outports is' 1*'the DNS name www' 1*'so net:route is'
 	`)
 	setting{inventory: "provider: rack\nsliver_types: [{name: vm}]\ncomponents: [{name: pc, exclusive: true}]"}.world(t, "a", node("a", "<n:public/>")).play(`

@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"patchbay/am"
@@ -64,9 +65,20 @@ func (r *remarks) nameRemarks(req *rspec.Request, slivers []am.Sliver) {
 
 // wishRemarks says which wishes about networks are not fulfilled.
 func (r *remarks) wishRemarks(req *rspec.Request, b binder.Binding) {
-	private := map[string]bool{}
+	private, outside := map[string]bool{}, map[string]bool{}
+	ranges := map[string]netip.Prefix{}
+	for i := range req.Links {
+		ranges[req.Links[i].ClientID] = req.Links[i].Range
+	}
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
+		for _, in := range b.Nodes[i].Interfaces {
+			if p := ranges[in.Link]; p.IsValid() && slices.ContainsFunc(in.Addresses, func(a netip.Prefix) bool {
+				return a.Addr().BitLen() == p.Addr().BitLen() && !p.Contains(a.Addr())
+			}) {
+				outside[in.Link] = true
+			}
+		}
 		for _, in := range n.Node.Interfaces {
 			private[in.ClientID] = !n.PublicAddress.IsValid()
 		}
@@ -78,6 +90,9 @@ func (r *remarks) wishRemarks(req *rspec.Request, b binder.Binding) {
 		l := &req.Links[i]
 		for _, wish := range unfulfilled(l.Wishes, isPublic(l, private)) {
 			r.add("link", l.ClientID, wish, "%s", notFulfilled[wish])
+		}
+		if outside[l.ClientID] {
+			r.add("link", l.ClientID, "cidr", "not all of its interfaces have addresses in %s: those that the request gives, and those of nodes that stay, do not change", l.Range)
 		}
 	}
 }
