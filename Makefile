@@ -45,7 +45,7 @@ test: packages test-packages
 	  $(DRAWN) $(GO) test -timeout 30m -v -skip '^TestOnHost' $$($(GO) list $(PACKAGES) | grep -vE $(ONHOST)) 2>&1 | tee -a .cache/test.log || status=1; \
 	  .ci/failures .cache/test.log; .ci/skips testdata/skips.txt .cache/test.log || status=1; exit $$status
 
-## test-host: run the tests of real nodes and links, as root (< 20 min)
+## test-host: run the tests of real nodes and links, as root (about 25 min)
 # They measure times and count objects of the host, so the packages run one at a time.
 test-host: packages test-packages
 	@mkdir -p .cache

@@ -116,8 +116,8 @@ type batch struct {
 }
 
 // Probe runs dry runs to check whether the slivers, which belong to one slice, could be
-// created now or, if their nodes exist, changed. It returns an error for each sliver, in the same order. The error is nil if
-// the sliver's provider can do that or wants no dry runs.
+// created now or, if their nodes exist, changed. It returns an error for each sliver, in the same
+// order. The error is nil if the sliver's provider can do that or wants no dry runs.
 //
 // The codes SearchFailed, Refused, Unsupported, TooBig and ErrorCode are about one sliver: the
 // provider answered unknown, forbidden, unsupported, full or another error. Msg is the

@@ -24,8 +24,8 @@ type Prober interface {
 	// so it does not wait.
 	WantsProbe(component urn.URN) bool
 	// Probe returns one error for each sliver, in the order of slivers. The error is nil if the
-	// provider can create the sliver or, if it exists, change it. SearchFailed, Refused, Unsupported, TooBig and ErrorCode
-	// are the provider's answers. ServerError and TimedOut mean that the provider did not answer.
+	// provider can create the sliver or, if it exists, change it. SearchFailed, Refused, Unsupported,
+	// TooBig and ErrorCode are the provider's answers. ServerError and TimedOut mean that the provider did not answer.
 	// Probe treats the slivers in beingRemoved as if they were removed already. If isChanged
 	// returns true for a sliver, another call may have created the sliver's resource, so Probe
 	// must not remove that resource.
@@ -281,20 +281,16 @@ func reasons(req *rspec.Request, refused []refusal) (out []binder.Reason) {
 func (r refusal) reason(req *rspec.Request) binder.Reason {
 	n := r.node.Node
 	reason := binder.Reason{Kind: "node", ClientID: n.ClientID, Line: n.Line, Code: r.err.Code, Detail: r.err.Detail}
+	link, words := r.refusedLink(req)
 	switch {
 	case r.err.Code == am.ServerError || r.err.Code == am.TimedOut:
 		reason.Text = "it cannot be reserved now: " + r.err.Msg
-	case r.err.Code == am.Unsupported:
-		if link, words := r.refusedLink(req); link != nil {
-			reason.Kind, reason.ClientID, reason.Line, reason.Text = "link", link.ClientID, link.Line, words
-			break
-		}
-		reason.Text = fmt.Sprintf("on %s it cannot be made: %s", r.node.Component.Name, r.err.Msg)
-		if r.kept {
-			reason.Text = fmt.Sprintf("on %s it cannot be changed so: %s", r.node.Component.Name, r.err.Msg)
-		}
+	case r.err.Code == am.Unsupported && link != nil:
+		reason.Kind, reason.ClientID, reason.Line, reason.Text = "link", link.ClientID, link.Line, words
 	case r.kept:
 		reason.Text = fmt.Sprintf("on %s it cannot be changed so: %s", r.node.Component.Name, r.err.Msg)
+	case r.err.Code == am.Unsupported:
+		reason.Text = fmt.Sprintf("on %s it cannot be made: %s", r.node.Component.Name, r.err.Msg)
 	case r.node.Asked:
 		reason.Text = fmt.Sprintf("%s is not available: %s", r.node.Component.Name, r.err.Msg)
 	default:

@@ -72,7 +72,7 @@ func (r *remarks) wishRemarks(req *rspec.Request, b binder.Binding) {
 	}
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
-		for _, in := range b.Nodes[i].Interfaces {
+		for _, in := range n.Interfaces {
 			if p := ranges[in.Link]; p.IsValid() && slices.ContainsFunc(in.Addresses, func(a netip.Prefix) bool {
 				return a.Addr().BitLen() == p.Addr().BitLen() && !p.Contains(a.Addr())
 			}) {
