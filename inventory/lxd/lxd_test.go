@@ -502,7 +502,7 @@ func TestLaterNodesAreMadeKnown(t *testing.T) {
 	}
 	setOther(t, dir, false, strings.Replace(testID, "1", "2", 1), object{"ensure": "absent"})
 	finish(t, dir)
-	if got := f.hosts[instanceName(testID)]; strings.Contains(got, "n2") {
+	if got := f.hosts[instanceName(testID)]; strings.Contains(got, "n2-lan") {
 		t.Errorf("after the removal, the first node has %q", got)
 	}
 }
