@@ -57,7 +57,9 @@ type Part struct {
 // and root extensions that several parts share are shown once.
 //
 // A link that adds ends to another link (Link.Join) is not shown if the other one is: its ends and
-// properties are added to the other link.
+// properties are added to the other link. Of several links with one client_id that do not join, the
+// one of the last part is shown; the earlier ones add the ends that it lacks. So the parts come in
+// the order of their requests' age.
 //
 // A union does not contain the XML declarations of further parts, root attributes that an
 // earlier part sets differently, or attributes beyond 90 on the common root. An xml:base of
@@ -158,7 +160,7 @@ func (p *Part) edit(manager urn.URN, joined joinedTo) (*splices, error) {
 		case !p.shows(l):
 			s.cut(e)
 		case to != nil:
-			to.addEnds(e, ends)
+			to.addEnds(e, l.join, ends)
 			s.cut(e)
 		case !l.cross:
 			s.annotateLink(e, p.Links[value(e, "client_id")], manager, ends)

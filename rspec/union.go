@@ -85,7 +85,7 @@ func (r *Request) shareable() []*xmltree.Element {
 // manifest of several requests, without the facts of nodes and links. It counts
 // the document and, for each child of the root, the declarations and xml: attributes
 // that the child inherits: a union may have to write them on each child. It also counts the
-// declarations on the ends and properties of links that join others.
+// declarations on ends and properties, which may become a part of another link.
 func (r *Request) UnionBytes() int {
 	d := r.doc
 	root := d.elements[0]
@@ -104,9 +104,7 @@ func (r *Request) UnionBytes() int {
 		}
 	}
 	for _, l := range r.links {
-		if l.join {
-			size += len(d.elements[l.element].Children) * len(` xmlns=""`+Namespace)
-		}
+		size += len(d.elements[l.element].Children) * len(` xmlns=""`+Namespace)
 	}
 	return size
 }

@@ -219,6 +219,39 @@ func TestNodesJoinALink(t *testing.T) {
 	`)
 }
 
+// TestLinkOfSeveralRequests: after a change that names some nodes of a link, manifests have it once,
+// in its latest form, with all its ends.
+func TestLinkOfSeveralRequests(t *testing.T) {
+	end := func(id, host string) string {
+		return `<node client_id="` + id + `" component_id="urn:publicid:IDN+` + authority + `+node+` + host + `"><interface client_id="` + id + `:if"/></node>`
+	}
+	property := func(from, to, capacity string) string {
+		return `<property source_id="` + from + `:if" dest_id="` + to + `:if" capacity="` + capacity + `"/>`
+	}
+	link := func(properties string, ends ...string) string {
+		text := `<link client_id="lan">`
+		for _, e := range ends {
+			text += `<interface_ref client_id="` + e + `:if"/>`
+		}
+		return text + properties + `</link>`
+	}
+	setting{inventory: switched}.world(t, "a", end("a", "h1"), "b", end("b", "h2"), "c", end("c", "h1"), "d", end("d", "h2"),
+		"abc", link(property("a", "b", "1000")+property("b", "c", "2000"), "a", "b", "c"), "ad", link(property("a", "d", "3000"), "a", "d"), "bd", link("", "b", "d"),
+	).play(`
+		alice owns s1 48h
+		alice Allocate s1 $a $b $c $abc
+		pass 1s
+		alice Allocate s1 $a $d $ad patchbay_change=1
+		alice Describe s1 -> 1*'<link client_id="lan"' 4*"<interface_ref" 3*"<property" 1*'capacity="3000"'
+		alice Describe s1.c -> 1*'<link client_id="lan"' 'c:if'
+		pass 1s
+		alice Allocate s1 $b $d $bd patchbay_change=1
+		alice Describe s1 -> 1*'<link client_id="lan"' 4*"<interface_ref" 1*'<interface_ref client_id="b:if"'
+		alice Delete s1.a
+		alice Describe s1 -> 1*'<link client_id="lan"' 3*"<interface_ref" !"a:if"
+	`)
+}
+
 // TestWishesAboutNetworks: what is not done is said at once, and in each manifest.
 func TestWishesAboutNetworks(t *testing.T) {
 	const wishes = ` xmlns:n="http://patchbay.example.org/rspec/ext/net/1"`

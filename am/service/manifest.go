@@ -84,7 +84,8 @@ func (s *Service) holdDocuments(v *store.View, caller urn.URN, slivers []Report)
 	return s.memory.Hold(caller.Key(), size, elements)
 }
 
-// documentsOf skips requests that do not exist any more: they were deleted with their slivers.
+// documentsOf returns the requests of the slivers, the oldest first. It skips those that do not exist
+// any more: they were deleted with their slivers.
 func documentsOf(v *store.View, slivers []Report) (all []am.Document, err error) {
 	for id := range documentIDs(slivers) {
 		d, _, err := v.Document(id)
@@ -96,6 +97,7 @@ func documentsOf(v *store.View, slivers []Report) (all []am.Document, err error)
 		}
 		all = append(all, d)
 	}
+	slices.SortStableFunc(all, func(a, b am.Document) int { return a.Received.Compare(b.Received) })
 	return all, nil
 }
 
@@ -118,7 +120,7 @@ func (s *Service) writeDocuments(ctx context.Context, caller urn.URN, slivers []
 	if err != nil {
 		return nil, err
 	}
-	return s.writeManifest(slivers, requests)
+	return s.writeManifest(slivers, documents, requests)
 }
 
 // parseDocuments returns the requests by the ids of the documents. It waits as writeDocuments does.
@@ -138,22 +140,21 @@ func (s *Service) parseDocuments(ctx context.Context, caller urn.URN, documents 
 	return requests, ctx.Err()
 }
 
-// writeManifest takes the parsed requests by document id. It leaves out released slivers, and
-// slivers whose request is not in requests.
-func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Request) ([]byte, error) {
+// writeManifest takes the documents of the slivers, the oldest first, and the parsed requests by
+// document id. It leaves out released slivers, and slivers whose document is missing.
+func (s *Service) writeManifest(slivers []Report, documents []am.Document, requests map[string]*rspec.Request) ([]byte, error) {
 	var parts []rspec.Part
 	place := map[string]int{}
+	for _, d := range documents {
+		place[d.ID] = len(parts)
+		parts = append(parts, rspec.Part{Request: requests[d.ID], Nodes: map[string]rspec.NodeFacts{}, Links: map[string]rspec.LinkFacts{}})
+	}
 	inv := s.Inventory()
 	o := rspec.ManifestOptions{Manager: inv.Manager, Generated: s.cfg.Store.Now().UTC(), GeneratedBy: s.cfg.GeneratedBy, ASCII: s.cfg.ASCIIManifests}
 	for _, x := range slivers {
-		if x.Status.Allocation == am.Unallocated || requests[x.Document] == nil {
-			continue
-		}
 		i, ok := place[x.Document]
-		if !ok {
-			i = len(parts)
-			place[x.Document] = i
-			parts = append(parts, rspec.Part{Request: requests[x.Document], Nodes: map[string]rspec.NodeFacts{}, Links: map[string]rspec.LinkFacts{}})
+		if x.Status.Allocation == am.Unallocated || !ok {
+			continue
 		}
 		facts := s.nodeFacts(inv, &x.Sliver)
 		if n, ok := requests[x.Document].Node(x.ClientID); ok {
@@ -172,10 +173,8 @@ func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Req
 			o.Expires = x.Expires
 		}
 	}
-	if len(slivers) == 0 { // a request without nodes has only extensions, which are copied
-		for _, r := range requests {
-			parts = append(parts, rspec.Part{Request: r, Links: map[string]rspec.LinkFacts{}})
-		}
+	if len(slivers) > 0 { // a request without nodes has only extensions, which are copied
+		parts = slices.DeleteFunc(parts, func(p rspec.Part) bool { return len(p.Nodes) == 0 })
 	}
 	addLinkNotices(parts, slivers)
 	text, err := rspec.WriteManifest(parts, o)

@@ -156,7 +156,7 @@ func (s *Service) reserveOnce(ctx context.Context, r reservation) (Outcome, erro
 		out.Notices = append(out.Notices, "nothing is reserved: "+r.request.NoNodesReason(t.inventory.Manager))
 	}
 	out.Notices = append(out.Notices, t.cut.texts()...)
-	out.Manifest, err = s.writeManifest(out.Slivers, map[string]*rspec.Request{t.document: r.request})
+	out.Manifest, err = s.writeManifest(out.Slivers, []am.Document{{ID: t.document}}, map[string]*rspec.Request{t.document: r.request})
 	return out, err
 }
 
