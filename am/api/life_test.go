@@ -72,7 +72,8 @@ func TestStartBeforeTheNodeIsMadeIsRemembered(t *testing.T) {
 		`,
 		"with one that is only allocated": `
 			alice Allocate s1 c
-			alice PerformOperationalAction s1.b s1.c geni_start -> UNSUPPORTED
+			alice PerformOperationalAction s1.c geni_start -> UNSUPPORTED !"geni_best_effort"
+			alice PerformOperationalAction s1.b s1.c geni_start -> UNSUPPORTED "nothing was changed: geni_best_effort=true changes the slivers that allow it"
 			alice PerformOperationalAction s1.b s1.c geni_start geni_best_effort=true -> b:pending_allocation c:pending_allocation "1 of 2 slivers" "Provision it first"
 			settle
 			alice Status s1 -> a:ready b:ready c:pending_allocation

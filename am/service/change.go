@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -91,7 +92,12 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 				err = c.apply(v, &cs, &r, &after)
 			}
 			if err != nil {
-				if !c.call.BestEffort || am.CodeOf(err) == am.ErrorCode {
+				if e, ok := errors.AsType[*am.Error](err); !ok || !c.call.BestEffort {
+					if ok && c.call.API == 3 && len(r.slivers) > 1 {
+						named := *e
+						named.Msg += "; nothing was changed: geni_best_effort=true changes the slivers that allow it"
+						err = &named
+					}
 					return store.ChangeSet{}, err
 				}
 				if refusal == nil {
