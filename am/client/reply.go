@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -22,6 +23,16 @@ type Reply struct {
 	Value xmlrpc.Value
 	// Took is the time from the call to its answer.
 	Took time.Duration
+}
+
+// atLine is the beginning of a sentence about a place of a request.
+var atLine = regexp.MustCompile(`(?m)(^|; )(?:from )?line \d+(?::\d+)?: `)
+
+// WithoutLines returns the reply without the lines that begin the sentences of its output. They are
+// those of the request as sent, which mislead whoever wrote another text.
+func (r Reply) WithoutLines() Reply {
+	r.Output = atLine.ReplaceAllString(r.Output, "$1")
+	return r
 }
 
 // Err returns nil for a success, and otherwise an *am.Error. The error has the code, and a

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,9 @@ type Experiment struct {
 	InPlace InPlace
 	// Notices, if not nil, is called with the aggregate's remarks about an allocated request.
 	Notices func(string)
+	// File is the request as the user wrote it. If another text is sent, such as the request for a
+	// source, answers lose their line numbers.
+	File string
 }
 
 // busyTimeout limits the time in which Allocate retries while components are being cleaned.
@@ -134,6 +138,10 @@ func (e *Experiment) Allocate(ctx context.Context, p Plan, request *rspec.Reques
 func (e *Experiment) retryBusy(ctx context.Context, request string, o client.Options) (string, error) {
 	for limit := time.Now().Add(busyTimeout); ; {
 		_, reply, err := e.Client.Allocate(ctx, e.Slice, e.Credentials, request, o)
+		if request != e.File {
+			reply = reply.WithoutLines()
+			err = cmp.Or(reply.Err(), err)
+		}
 		if am.CodeOf(err) != am.Busy || time.Now().After(limit) {
 			return reply.Output, err
 		}

@@ -220,6 +220,9 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return o.explain(err, r.me)
 	}
+	if o.source.result != nil {
+		reply = reply.WithoutLines()
+	}
 	fmt.Fprintf(c.err, "%s: %s (%d), %s\n", o.method, reply.Code, int(reply.Code), reply.Took.Round(time.Millisecond))
 	if reply.Output != "" {
 		fmt.Fprintf(c.err, "%s\n", display.Printable(reply.Output))

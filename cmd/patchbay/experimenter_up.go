@@ -190,6 +190,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	if sum := x.Client.Unchecked(); sum != "" && (o.URL != "" || x.session.config == nil) {
 		fmt.Fprintf(x.session.err, "The certificate of %s was not checked: its SHA-256 fingerprint is %s. To check it, give --ca FILE.\n", x.session.URL, sum)
 	}
+	x.File = string(text)
 	isSource := compile.Language(text) != ""
 	if text, err = o.compile(x.session, text, version); err != nil {
 		return err
