@@ -111,6 +111,14 @@ components:
 		{"H8 inference by reference", "components:\n  a: {type: server, requires: {loadbalancer: lb}}\n  lb: {tags: [x, y]}", `type loadbalancer|<origin:feature name="tags" value="x y"/>`, ""},
 		{"H12 no components", "components: []", "origin:source", "<node"},
 		{"nodespec", "components: {t: {type: tier, initialSize: 2, nodespec: {type: raw-pc, requires: {minRam: 1g}}}}", `sliver_type name="raw-pc"|value="1G"|client_id="t-1"`, ""},
+		{"a tier of Jetty servers with a balancer", `
+components:
+  calc: {type: tier, initialSize: 2, nodespec: {type: org.jetty.Server}, requires: {loadbalancer: {fulfillment: entry}}}
+  app: {type: WAR, content: hello.war, requires: calc}
+  entry: {type: loadbalancer}
+requires: {providers: [org.jetty*]}
+`, `client_id="calc-1"|<link client_id="calc">|name="install Jetty calc"|name="start Jetty calc"|name="copy application app"|name="membersPort" value="8080"|name="members" value="calc-0 calc-1"`, `client_id="calc-2"|client_id="app"`},
+		{"a nodespec of a site's own type", "components: {t: {type: tier, initialSize: 2, nodespec: {type: cache, size: 3}}}", `client_id="t-1"|name="start the cache t"|name="size" value="3"`, ""},
 		{"a subnet", "components: {a: {type: server, requires: {subnet: net}}, net: {type: subnet}}", `<link client_id="net">|interface_ref client_id="a:0"`, "net-net"},
 		{"a component by URN", "components: {a: {type: server, requires: {database: 'urn:publicid:IDN+example.org+node+db1'}}}", `client_id="db1" component_id="urn:publicid:IDN+example.org+node+db1"`, ""},
 		{"a larger file in pieces", "components: {a: {type: server, requires: {unpack: {type: tgz, content: large.tgz}}}}", `<setup:file path="content.00">eHh4|<setup:file path="content.01">eA==<`, `path="content"`},
@@ -191,7 +199,7 @@ func TestUnused(t *testing.T) {
 		{"an attribute of a policy", "components: []\nrequires: {jurisdiction: {iso3166: us, region: east}}", `line 2: the requirement jurisdiction has no attribute "region", so it has no effect; remove it`},
 		{"a misspelled attribute", "components: {a: {type: tier, initalSize: 3}}", `line 1: the type tier has no attribute "initalSize", so it has no effect; did you mean "initialSize"?`},
 		{"a requirement in place of an attribute", "components: {a: {type: server, minRam: 4gb}}", `line 1: the type server has no attribute "minRam", so it has no effect; write it below requires:`},
-		{"attributes of a nodespec", "components: {a: {type: tier, nodespec: {type: vm, image: x, color: red}}}", `line 1: the type tier has no attribute "color", so it has no effect; remove it`},
+		{"attributes of a nodespec", "components: {a: {type: tier, nodespec: {type: vm, image: x, color: red}}}", `line 1: the type vm has no attribute "color", so it has no effect; remove it`},
 		{"attributes of an archive", "components: {a: {type: server, requires: {unpack: {type: tgz, content: i.sh, user: root}}}}", `line 1: the type tgz has no attribute "user", so it has no effect; remove it`},
 		{"attributes of a script", "components: {a: {type: server, requires: {run: {type: ShellScript, content: i.sh, port: 80}}}}", ""},
 		{"attributes of a script that cannot be variables", "components: {a: {type: server, requires: {run: {type: ShellScript, content: i.sh, PATH: /x}}}}", `line 1: the attribute "PATH" is no variable of the script: the parameter "PATH" would replace the variable PATH, which the step has anyway; rename it`},
@@ -301,6 +309,9 @@ func TestCompileRefuses(t *testing.T) {
 		{"too many patterns", "components: []\nrequires: {providers: [" + strings.Repeat("a,", 101) + "]}", "allow has more than 100 patterns"},
 		{"a requirement that the type does not know", "components: {a: {type: database, requires: {os: debian, loadbalancer: b}}}", `type database does not fit the component "a": it requires loadbalancer in line 1; give each part`},
 		{"a type in place that does not offer what is needed", "components: {a: {type: tier, requires: {loadbalancer: {type: server}}}}", "type server does not fit the component in line 1: loadbalancer in line 1 refers to it and needs loadbalancer; give each part"},
+		{"a tier on a host of another type", "components: {a: {type: tier, requires: {host: {type: org.jetty.Server}}}}", "host in line 1 refers to it and needs compute; the type of the nodes of a tier is in its nodespec: {type: org.jetty.Server}"},
+		{"a nodespec that is no node", "components: {a: {type: tier, nodespec: {type: subnet}}}", `the nodespec has the type "subnet"; use server or another type of a node`},
+		{"a nodespec of a provider that is not allowed", "components: {a: {type: tier, nodespec: {type: org.jetty.Server}}}\nrequires: {providers: [com.*]}", "providers.allow excludes org.jetty.Server"},
 		{"too many nodes", "components: {a: {type: tier, initialSize: 2001}}", "more than 2000 nodes"},
 	} {
 		got, problems := compileText(t, tt.text, Options{Files: files})

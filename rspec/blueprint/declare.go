@@ -56,36 +56,47 @@ func (c *compiler) add(d *component) *part {
 		}
 	}
 	if p.kind != nil && p.kind.form == isGroup {
-		p.component = c.expandGroup(d)
+		c.expandGroup(p)
 	}
 	c.parts = append(c.parts, p)
 	return p
 }
 
-// expandGroup gives a group the requirements and attributes of its nodespec.
-func (c *compiler) expandGroup(d *component) *component {
+// expandGroup gives a group the requirements and attributes of its nodespec, and what the type of the
+// nodespec has.
+func (c *compiler) expandGroup(p *part) {
+	d := p.component
 	i := slices.IndexFunc(d.attributes, func(f field) bool { return f.name == "nodespec" })
 	if i < 0 {
-		return d
+		return
 	}
 	r := &parser{d: &Document{}}
 	spec := r.component(d.attributes[i].value, d.attributes[i].value, "")
 	c.Add(r.Problems()...)
 	if spec == nil {
-		return d
+		return
 	}
 	if spec.typeName != nil {
-		if t := c.l.component(spec.typeName.text); t == nil || !t.is("server") {
-			c.wrong(spec.typeName, "use server or a sub-type of it", "the nodespec has the type %.80q", spec.typeName.text)
-		} else if t.sliverType != "" {
-			at := spec.typeName
-			spec.attributes = append(spec.attributes, field{"sliver_type", at, &value{line: at.line, column: at.column, kind: yaml.ScalarNode, text: t.sliverType}})
+		if t := c.l.component(spec.typeName.text); t == nil || t.form != isNode {
+			c.wrong(spec.typeName, "use server or another type of a node", "the nodespec has the type %.80q", spec.typeName.text)
+		} else {
+			p.kind = p.kind.of(t)
 		}
 	}
 	group := *d
 	group.requires = append(spec.requires, d.requires...)
 	group.attributes = append(slices.Delete(slices.Clone(d.attributes), i, i+1), spec.attributes...)
-	return &group
+	p.component = &group
+}
+
+// of returns the type of a group whose nodes have another type.
+func (t *componentType) of(node *componentType) *componentType {
+	k := *node
+	k.form, k.defaultRequirement = t.form, t.defaultRequirement
+	k.requirements = slices.Concat(t.requirements, node.requirements)
+	k.attributes = slices.Concat(t.attributes, node.attributes)
+	k.actions = slices.Concat(t.actions, node.actions)
+	return &k
 }
 
 func (n *need) get(name string) *value {

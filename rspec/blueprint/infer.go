@@ -79,16 +79,13 @@ func (c *compiler) infer() {
 		}
 		var usable, rejected []string
 		var chosen *componentType
-		for _, t := range c.l.components {
-			isCandidate := t.form != "" && p.fits(t)
+		candidates := c.l.components
+		if declared != nil && declared.form != "" {
+			candidates = []*componentType{declared} // which is not in the library if it has a nodespec
+		}
+		for _, t := range candidates {
 			switch {
-			case declared != nil && declared.form != "":
-				isCandidate = isCandidate && t == declared
-			case declared != nil:
-				isCandidate = isCandidate && t.is(declared.name)
-			}
-			switch {
-			case !isCandidate:
+			case t.form == "" || !p.fits(t) || declared != nil && !t.is(declared.name):
 			case !t.abstract && !c.isAllowed(t.name):
 				rejected = append(rejected, t.name)
 			case chosen == nil:
@@ -141,6 +138,11 @@ func (c *compiler) explain(p *part, declared *componentType, rejected []string) 
 		name = "type " + declared.name + " does not fit"
 	}
 	remedy := "give each part a component of its own"
+	if declared != nil && slices.ContainsFunc(p.pointing, func(n *need) bool {
+		return n.kind.name == "host" && n.source.kind != nil && n.source.kind.form == isGroup
+	}) {
+		remedy = "the type of the nodes of a tier is in its nodespec: {type: " + declared.name + "}"
+	}
 	if len(rejected) > 0 {
 		remedy = "providers.allow excludes " + strings.Join(rejected, ", ")
 	}
