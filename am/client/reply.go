@@ -28,10 +28,12 @@ type Reply struct {
 // atLine is the beginning of a sentence about a place of a request.
 var atLine = regexp.MustCompile(`(?m)(^|; )(?:from )?line \d+(?::\d+)?: `)
 
-// WithoutLines returns the reply without the lines that begin the sentences of its output. They are
-// those of the request as sent, which mislead whoever wrote another text.
-func (r Reply) WithoutLines() Reply {
-	r.Output = atLine.ReplaceAllString(r.Output, "$1")
+// ForSource returns the reply for a user who wrote another text than the request that was sent. The
+// lines that begin the sentences of its output are left out, and terms, if not nil, replaces names.
+func (r Reply) ForSource(terms *strings.Replacer) Reply {
+	if r.Output = atLine.ReplaceAllString(r.Output, "$1"); terms != nil {
+		r.Output = terms.Replace(r.Output)
+	}
 	return r
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"patchbay/am"
@@ -41,8 +42,9 @@ type Experiment struct {
 	// Notices, if not nil, is called with the aggregate's remarks about an allocated request.
 	Notices func(string)
 	// File is the request as the user wrote it. If another text is sent, such as the request for a
-	// source, answers lose their line numbers.
-	File string
+	// source, answers lose their line numbers, and Terms, if not nil, replaces names.
+	File  string
+	Terms *strings.Replacer
 }
 
 // busyTimeout limits the time in which Allocate retries while components are being cleaned.
@@ -139,7 +141,7 @@ func (e *Experiment) retryBusy(ctx context.Context, request string, o client.Opt
 	for limit := time.Now().Add(busyTimeout); ; {
 		_, reply, err := e.Client.Allocate(ctx, e.Slice, e.Credentials, request, o)
 		if request != e.File {
-			reply = reply.WithoutLines()
+			reply = reply.ForSource(e.Terms)
 			err = cmp.Or(reply.Err(), err)
 		}
 		if am.CodeOf(err) != am.Busy || time.Now().After(limit) {

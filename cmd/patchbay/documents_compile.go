@@ -227,6 +227,14 @@ func (f *sourceFlags) compile(c console, name string, text []byte, o compile.Opt
 	return r, nil
 }
 
+// terms returns the names that the last source has for features; nil if none was compiled.
+func (f *sourceFlags) terms() *strings.Replacer {
+	if f.result == nil {
+		return nil
+	}
+	return f.result.Terms
+}
+
 // listSent lists the files whose content is about to leave this host.
 func (f *sourceFlags) listSent(c console, name string) error {
 	if f.result == nil || len(f.result.Files) == 0 {

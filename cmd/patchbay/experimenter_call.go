@@ -220,8 +220,8 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return o.explain(err, r.me)
 	}
-	if o.source.result != nil {
-		reply = reply.WithoutLines()
+	if terms := o.source.terms(); terms != nil {
+		reply = reply.ForSource(terms)
 	}
 	fmt.Fprintf(c.err, "%s: %s (%d), %s\n", o.method, reply.Code, int(reply.Code), reply.Took.Round(time.Millisecond))
 	if reply.Output != "" {

@@ -191,10 +191,10 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 		fmt.Fprintf(x.session.err, "The certificate of %s was not checked: its SHA-256 fingerprint is %s. To check it, give --ca FILE.\n", x.session.URL, sum)
 	}
 	x.File = string(text)
-	isSource := compile.Language(text) != ""
 	if text, err = o.compile(x.session, text, version); err != nil {
 		return err
 	}
+	x.Terms = o.source.terms()
 	request, err := experiment.ParseRequest(text, version.URN)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.request, err)
@@ -225,7 +225,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 			return err
 		}
 	}
-	o.warn(ctx, x, plan, text, isSource)
+	o.warn(ctx, x, plan, text)
 	var end time.Time
 	if o.life > 0 {
 		end = time.Now().Add(o.life)
@@ -260,7 +260,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 
 // warn prints warnings about the request. If this user cannot read the site's files, apply
 // prints the site's warnings.
-func (o *upOptions) warn(ctx context.Context, x *slice, plan experiment.Plan, text []byte, isCompiled bool) {
+func (o *upOptions) warn(ctx context.Context, x *slice, plan experiment.Plan, text []byte) {
 	s := x.session
 	if !plan.Has(experiment.Add, experiment.Replace) {
 		return
@@ -271,7 +271,7 @@ func (o *upOptions) warn(ctx context.Context, x *slice, plan experiment.Plan, te
 	}
 	slice, _ := urn.Parse(x.Slice)
 	k := &check.Checker{Out: s.err, Err: s.err, Config: s.config}
-	k.Warnings(ctx, o.request, text, isCompiled, slice)
+	k.Warnings(ctx, o.request, text, x.Terms, slice)
 }
 
 // carryOut returns an error that says how many nodes are reserved and what to do. It stores

@@ -133,10 +133,11 @@ func (c *compiler) addNode(p *part, name string, ordinal int) {
 	c.request.Nodes = append(c.request.Nodes, n)
 }
 
-// The requirement os is a flavour such as debian, or one of the systems that have flavours.
+// Features. The requirement os is a flavour such as debian, or one of the systems that have flavours.
 const (
 	osFlavour = "disk.0.os.flavour"
 	osName    = "disk.0.os.name"
+	country   = "location.country"
 )
 
 var osNames = []string{"linux", "windows", "freebsd"}
@@ -152,7 +153,8 @@ func (c *compiler) choose(p *part, n *generate.Node) {
 		}
 	}
 	if c.country != "" {
-		w.Require = append(w.Require, match.Constraint{Feature: "location.country", Op: match.Equal, Value: c.country})
+		c.request.Terms = append(c.request.Terms, country, "jurisdiction")
+		w.Require = append(w.Require, match.Constraint{Feature: country, Op: match.Equal, Value: c.country})
 	}
 	for _, r := range p.requirements {
 		v := r.get(r.kind.defaultName)
@@ -170,6 +172,7 @@ func (c *compiler) choose(p *part, n *generate.Node) {
 		if strings.HasSuffix(k.Feature, ".size") {
 			k.Value = strings.ToUpper(k.Value)
 		}
+		c.request.Terms = append(c.request.Terms, k.Feature, r.kind.name)
 		w.Require = append(w.Require, k)
 		if _, err := match.New(w.Require, nil); err != nil || len(w.Require) > match.MaxConstraints {
 			c.wrong(v, "correct the value", "the requirement %.80q: %.300v", r.kind.name, err)

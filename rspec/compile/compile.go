@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"patchbay/inventory"
 	"patchbay/rspec"
@@ -63,6 +64,8 @@ type Result struct {
 	Files []generate.SourceFile
 	// Remarks are warnings.
 	Remarks []rspec.Problem
+	// Terms replaces names of features by those of the source, in texts about the request.
+	Terms *strings.Replacer
 }
 
 // Error is the refusal of a source.
@@ -208,7 +211,7 @@ func compile(text []byte, o Options) (*Result, error) {
 		from = "compiled for the site " + o.Site.Authority
 	}
 	request.Comments = append([]string{from}, request.Comments...)
-	r := &Result{Request: request.Write(), Source: source, Files: request.Files, Remarks: problems}
+	r := &Result{Request: request.Write(), Source: source, Files: request.Files, Remarks: problems, Terms: strings.NewReplacer(request.Terms...)}
 	if source == nil {
 		r.Source = text
 	}

@@ -21,6 +21,9 @@ type Request struct {
 	Ansible string
 	Nodes   []Node
 	Links   []Link
+	// Terms are names of features in pairs with the names that the source has for them, if these
+	// differ.
+	Terms []string
 	// Files are the local files of which the steps have the content, by name.
 	Files []SourceFile
 }

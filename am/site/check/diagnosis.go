@@ -19,9 +19,9 @@ import (
 type diagnosis struct {
 	name string
 	text []byte
-	// compiled means that the request was compiled from text. Problems of the request have no place
-	// in text.
-	compiled         bool
+	// terms is not nil if the request was compiled from text. Then problems of the request have no place
+	// in text, and names of features are those of text.
+	terms            *strings.Replacer
 	list             []diagnostic
 	errorAt          map[[2]int]bool // line and column of each error, also of those that addProblems has merged
 	errors, warnings int
@@ -34,6 +34,9 @@ type diagnostic struct {
 }
 
 func (r *diagnosis) add(d diagnostic) {
+	if r.terms != nil {
+		d.text = r.terms.Replace(d.text)
+	}
 	r.list = append(r.list, d)
 	if d.isError {
 		r.errors++
@@ -64,7 +67,7 @@ func (r *diagnosis) addProblems(list []rspec.Problem) {
 	}
 	first := map[key]int{}
 	place := func(p rspec.Problem) string {
-		if r.compiled {
+		if r.terms != nil {
 			return p.ClientID
 		}
 		return diagnostic{line: p.Line, column: p.Column}.place()
@@ -85,7 +88,7 @@ func (r *diagnosis) addProblems(list []rspec.Problem) {
 	}
 	for _, k := range order {
 		p := list[first[k]]
-		if r.compiled {
+		if r.terms != nil {
 			p.Line, p.Column = 0, 0
 		}
 		r.add(diagnostic{p.Line, p.Column, k.isError, p.Text() + alsoAt(places[k][1:])})
@@ -119,7 +122,7 @@ func (r *diagnosis) addNotices(req *rspec.Request, list []notice) {
 	for _, k := range order {
 		x := first[k]
 		line, column := req.Place(x.kind, x.clientID, x.what)
-		if r.compiled {
+		if r.terms != nil {
 			line, column = 0, 0
 		} else if line == 0 {
 			line = x.line

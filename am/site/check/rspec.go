@@ -153,9 +153,9 @@ func (k *Checker) preview(ctx context.Context, r *diagnosis, req *rspec.Request,
 		r.add(diagnostic{0, 0, false, text})
 	}
 	if p.Request != req { // the lines of what was compiled say nothing
-		was := r.compiled
-		r.compiled = true
-		defer func() { r.compiled = was }()
+		was := r.terms
+		r.terms = cmp.Or(was, new(strings.Replacer))
+		defer func() { r.terms = was }()
 	}
 	if unsatisfied, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
 		r.addNotices(p.Request, noticesOf(unsatisfied.Reasons, true))
@@ -170,7 +170,7 @@ func (k *Checker) preview(ctx context.Context, r *diagnosis, req *rspec.Request,
 		return p.Request, p.Binding, nil
 	}
 	if len(p.Request.Nodes) == 0 {
-		if !r.compiled { // else the compiler says what to add
+		if r.terms == nil { // else the compiler says what to add
 			r.add(diagnostic{0, 0, false, p.Request.NoNodesReason(inv.Manager)})
 		}
 		return p.Request, p.Binding, nil

@@ -45,7 +45,7 @@ func (k *Checker) source(ctx context.Context, name string, text []byte) {
 		return
 	}
 	r.addProblems(compiled.Remarks)
-	r.compiled = true
+	r.terms = compiled.Terms
 	k.request(ctx, &r, compiled.Request, nil)
 }
 
