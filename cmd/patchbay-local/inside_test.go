@@ -94,7 +94,8 @@ func (s *loginSite) figuresInside(t *testing.T) {
 }
 
 func (s *loginSite) sudoInside(t *testing.T) {
-	const usage = "usage: sudo [-EHins] [-u USER] [VAR=VALUE] COMMAND; this is the testbed's sudo: no passwords, no sudoers, no other options"
+	const no = " is not an account of the experiment and may not use sudo; root can allow it in /etc/sudoers.d: "
+	const usage = "usage: sudo [-EHins] [-u USER] [VAR=VALUE] COMMAND; this is the testbed's sudo: no passwords, no other options"
 	s.runLines(t, nodeA, []typed{
 		{"readlink $(which sudo)", "/run/patchbay/bin/sudo\n", 0},
 		{"sudo id", "uid=0(root) gid=0(root) groups=0(root)\n", 0},
@@ -113,10 +114,12 @@ func (s *loginSite) sudoInside(t *testing.T) {
 		{"sudo /etc/hostname; sudo nosuchcommand; sudo -u nobody-is-this id", "sudo: unable to execute /etc/hostname: permission denied\nsudo: nosuchcommand: command not found\nsudo: unknown user nobody-is-this\n", 1},
 		{"sudo", "sudo: " + usage + "\n", 1},
 		{"sudo -X true", "sudo: " + usage + "\n", 1},
-		{"sudo -u daemon sudo id -u", "sudo: daemon is not an account of the experiment and may not use sudo\n", 1},
+		{"sudo -u daemon sudo id -u", "sudo: daemon" + no + "daemon ALL=(ALL) NOPASSWD:ALL\n", 1},
 		// Under any other name the setuid program is sudo, too.
-		{"sudo -u daemon bash -c 'exec -a patchbay-node /run/patchbay/bin/sudo id -u'", "sudo: daemon is not an account of the experiment and may not use sudo\n", 1},
-		{"sudo useradd -m carol && sudo -u carol sudo -n id -u; sudo userdel -r carol 2>/dev/null", "sudo: carol is not an account of the experiment and may not use sudo\n", 0},
+		{"sudo -u daemon bash -c 'exec -a patchbay-node /run/patchbay/bin/sudo id -u'", "sudo: daemon" + no + "daemon ALL=(ALL) NOPASSWD:ALL\n", 1},
+		{"sudo useradd -m carol && sudo -u carol sudo -n id -u; sudo userdel -r carol 2>/dev/null", "sudo: carol" + no + "carol ALL=(ALL) NOPASSWD:ALL\n", 0},
+		{"sudo useradd -m carol && sudo sh -c 'mkdir -p /etc/sudoers.d; echo carol ALL=NOPASSWD: ALL >/etc/sudoers.d/lab'; sudo -u carol sudo -n id -u; sudo chmod o+w /etc/sudoers.d/lab; sudo -u carol sudo -n id -u; sudo rm /etc/sudoers.d/lab; sudo userdel -r carol 2>/dev/null", "0\nsudo: carol" + no + "carol ALL=(ALL) NOPASSWD:ALL\n", 0},
+		{"sudo sh -c 'sed -i s/^alice:x:10000:/alice:x:3001:/ /etc/passwd; sudo -u alice sudo -n id -u; sed -i s/^alice:x:3001:/alice:x:10000:/ /etc/passwd'", "0\n", 0},
 	})
 	root := finish(exec.CommandContext(t.Context(), "ssh", append(s.sshArgs(t, nodeA, "root"), "id -u")...), nil)
 	root.expectOutput(t, "0\n")

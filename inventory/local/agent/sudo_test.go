@@ -40,6 +40,30 @@ func TestParseSudo(t *testing.T) {
 	}
 }
 
+func TestIsSudoer(t *testing.T) {
+	carol := account{name: "carol", uid: 2000, gid: 2000, groups: []uint32{2001}}
+	for _, tt := range []struct {
+		text string
+		want bool
+	}{
+		{"# of the lab\n\ncarol ALL=(ALL) NOPASSWD:ALL # all\n", true},
+		{"carol  ALL = (ALL:ALL) NOPASSWD: ALL", true},
+		{"carol\tALL=(ALL) NOPASSWD:ALL", true},
+		{"%lab ALL=(ALL) NOPASSWD:ALL", true},
+		{"%wheel ALL=(ALL) NOPASSWD:ALL", false},
+		{"lab ALL=(ALL) NOPASSWD:ALL", false},
+		{"carol ALL=(ALL) ALL", false},
+		{"carol ALL=(ALL) NOPASSWD:/bin/ls", false},
+		{"carol ALL=(bob) NOPASSWD:ALL", false},
+		{"#carol ALL=(ALL) NOPASSWD:ALL", false},
+		{"caro ALL=(ALL) NOPASSWD:ALL", false},
+	} {
+		if got := isSudoer([]byte(tt.text), []byte("lab:x:2001:carol\nwheel:x:2002:\n"), carol); got != tt.want {
+			t.Errorf("%q: %v", tt.text, got)
+		}
+	}
+}
+
 func FuzzParseSudo(f *testing.F) {
 	f.Add("-u\x00alice\x00A=1\x00id")
 	f.Fuzz(func(t *testing.T, text string) {
