@@ -85,7 +85,7 @@ credentials with another --user.
 
 The table goes to standard output, the result code to standard error. -o FILE writes the
 RSpec of the answer, and -o - prints it instead of the table. The exit status is 0 only
-if the aggregate answered with code 0.`
+if the aggregate answered with code 0, and with setup --wait, if no step has failed.`
 
 type callOptions struct {
 	site    siteFlag
@@ -236,7 +236,11 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 			return err
 		}
 	}
-	return o.show(c, r.me, reply)
+	err = o.show(c, r.me, reply)
+	if err == nil && o.Wait && r.action() == string(am.ActionSetup) {
+		err = setupError(sliversOf(reply))
+	}
+	return err
 }
 
 // offer returns what the site of the aggregate offers; nothing if this user cannot read it.

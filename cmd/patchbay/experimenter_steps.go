@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -117,6 +118,26 @@ func canContinue(list []client.Sliver) bool {
 			return isPlanned(x) && (isState(x, am.StepFailed) || isState(x, am.StepWaiting) && x.Stage > 0 && isSettled)
 		})
 	})
+}
+
+// setupError names the steps for which the action patchbay_setup would have to be repeated; nil if
+// there are none.
+func setupError(list []client.Sliver) error {
+	if !canContinue(list) {
+		return nil
+	}
+	var failed []string
+	for _, v := range list {
+		for _, x := range v.Services {
+			if isPlanned(x) && isState(x, am.StepFailed) {
+				failed = append(failed, fmt.Sprintf("%s, step %d: %s %s failed", display.Line(v.ClientID), x.Step, display.Line(x.Kind), display.Line(shortData(x.What))))
+			}
+		}
+	}
+	if len(failed) == 0 {
+		return errors.New("steps have not run; the column ERROR says why")
+	}
+	return errors.New(strings.Join(failed, "\n"))
 }
 
 // setupHint returns the command that runs failed steps of the slice again, and continues.
