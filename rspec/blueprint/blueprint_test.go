@@ -278,6 +278,9 @@ func TestAllowedImages(t *testing.T) {
 
 func TestCompileRefuses(t *testing.T) {
 	server := func(requires string) string { return "components: {a: {type: server, requires: " + requires + "}}" }
+	balancedPort := func(requirement, port string) string {
+		return "components:\n  a: {type: server, requires: {" + requirement + ": {fulfillment: b,\n    " + port + "}}}\n  b: {type: loadbalancer}\n"
+	}
 	for _, tt := range []struct{ rule, text, want string }{
 		{"H4 no container is allowed", fmt.Sprintf(h3, `"org.openstack.*"`), "WarDeployment in line 3 refers to it and needs war-container; providers.allow excludes org.jetty.Server, com.other.Server"},
 		{"H9 an explicit reference to nothing", server("{run: 'id:z'}"), `there is no component "z"`},
@@ -312,6 +315,16 @@ func TestCompileRefuses(t *testing.T) {
 		{"a tier on a host of another type", "components: {a: {type: tier, requires: {host: {type: org.jetty.Server}}}}", "host in line 1 refers to it and needs compute; the type of the nodes of a tier is in its nodespec: {type: org.jetty.Server}"},
 		{"a nodespec that is no node", "components: {a: {type: tier, nodespec: {type: subnet}}}", `the nodespec has the type "subnet"; use server or another type of a node`},
 		{"a nodespec of a provider that is not allowed", "components: {a: {type: tier, nodespec: {type: org.jetty.Server}}}\nrequires: {providers: [com.*]}", "providers.allow excludes org.jetty.Server"},
+		{"a public port above the largest", "components:\n  a:\n    type: server\n    requires:\n      loadbalancer:\n        fulfillment: b\n        publicPort: 65536\n  b: {type: loadbalancer}", `line 7: the publicPort of the requirement loadbalancer is "65536"; write a number from 1 to 65535`},
+		{"a port 0", balancedPort("LoadBalanced", "membersPort: 0"), `line 3: the membersPort of the requirement LoadBalanced is "0"; write a number from 1 to 65535`},
+		{"a port by name", balancedPort("loadbalancer", "publicPort: http"), `line 3: the publicPort of the requirement loadbalancer is "http"; write a number`},
+		{"a port with a sign", balancedPort("loadbalancer", "publicPort: -80"), `is "-80"; write a number`},
+		{"a port with a zero before it", balancedPort("loadbalancer", "publicPort: 080"), `is "080"; write a number`},
+		{"a port with a fraction", balancedPort("loadbalancer", "publicPort: 80.0"), `is "80.0"; write a number`},
+		{"two ports", balancedPort("loadbalancer", "publicPort: [80, 443]"), `is "80 443"; write a number`},
+		{"a port without a value", balancedPort("loadbalancer", "publicPort: "), `is ""; write a number`},
+		{"a port of a container", "components:\n  a:\n    type: org.jetty.Server\n    membersPort: jetty\n    requires: {LoadBalanced: b}\n  b: {type: loadbalancer}", `line 4: the membersPort of the requirement LoadBalanced is "jetty"; write a number`},
+		{"a port of a tier without nodes", "components: {a: {type: tier, initialSize: 0, requires: {loadbalancer: {fulfillment: b, publicPort: 0}}}, b: {type: loadbalancer}}", `the publicPort of the requirement loadbalancer is "0"`},
 		{"too many nodes", "components: {a: {type: tier, initialSize: 2001}}", "more than 2000 nodes"},
 	} {
 		got, problems := compileText(t, tt.text, Options{Files: files})

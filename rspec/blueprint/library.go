@@ -68,9 +68,13 @@ type requirementType struct {
 	attributes                 []attribute
 	fixed                      []attribute // an attribute may have this value; another one has no effect
 	environment, host          bool
+	hasPorts                   bool // it is the standard loadbalancer or extends it
 	actions                    []action
 	line                       int
 }
+
+// balancer is the requirement whose attributes publicPort and membersPort are ports.
+const balancer = "loadbalancer"
 
 // attribute is an attribute with the value that it has if none is given.
 type attribute struct{ name, value string }
@@ -368,6 +372,7 @@ func (r *libraryReader) requirement(n *yaml.Node) {
 			t.actions = append(t.actions, r.actions(n)...)
 		}
 	})
+	t.hasPorts = t.hasPorts || t.name == balancer
 	switch {
 	case t.name == "":
 		r.Missing(n, "a requirement type", "name")

@@ -2,6 +2,7 @@ package blueprint
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -125,6 +127,7 @@ func (c *compiler) setUp() {
 			c.act(p, p, p.nodes)
 		}
 		for _, n := range p.requirements {
+			c.checkPorts(p, n)
 			for _, t := range n.targets {
 				switch {
 				case c.stopped():
@@ -218,6 +221,32 @@ func (c *compiler) act(p, by *part, nodes []int) {
 	}
 }
 
+// variable returns an attribute of a relation of p, and where it is: in the requirement, in the component,
+// or the default.
+func (n *need) variable(p *part, name string) (text string, at *value) {
+	if v := n.get(name); v != nil {
+		return flat(v), v
+	}
+	if slices.Contains(names(p.kind.attributes), name) {
+		return p.attribute(name), cmp.Or(p.value(name), n.at)
+	}
+	i := slices.IndexFunc(n.kind.attributes, func(a attribute) bool { return a.name == name })
+	return n.kind.attributes[i].value, n.at
+}
+
+// checkPorts refuses ports that the load balancer could not use.
+func (c *compiler) checkPorts(p *part, n *need) {
+	if !n.kind.hasPorts {
+		return
+	}
+	for _, name := range []string{"publicPort", "membersPort"} {
+		text, at := n.variable(p, name)
+		if port, err := strconv.Atoi(text); err != nil || port < 1 || port > 65535 || strconv.Itoa(port) != text {
+			c.wrong(at, "write a number from 1 to 65535", "the %s of the requirement %s is %.80q", name, n.kind.name, text)
+		}
+	}
+}
+
 // relate puts the actions of a relation on its nodes.
 func (c *compiler) relate(p, t *part, n *need) {
 	if len(p.nodes) == 0 || len(t.nodes) == 0 {
@@ -237,14 +266,8 @@ func (c *compiler) relate(p, t *part, n *need) {
 	for _, a := range n.kind.actions {
 		s := generate.Step{Kind: generate.Script, Name: stepName(a, p), Stage: p.stage, Language: "sh", Operation: a.operation, Body: []byte(a.script), OnTarget: a.onTarget}
 		s.Parameters = append(variables(n.kind.attributes, func(name string) string {
-			if v := n.get(name); v != nil {
-				return flat(v)
-			}
-			if slices.Contains(names(p.kind.attributes), name) {
-				return p.attribute(name)
-			}
-			i := slices.IndexFunc(n.kind.attributes, func(a attribute) bool { return a.name == name })
-			return n.kind.attributes[i].value
+			text, _ := n.variable(p, name)
+			return text
 		}), generate.Feature{Name: "members", Value: strings.Join(members, " ")})
 		sources := p.nodes
 		if a.onTarget {
