@@ -135,17 +135,27 @@ func firstSetup(before, now []setup.Step) string {
 
 // laterSteps says what changes in the stages after the first one, and in the steps of later events.
 func laterSteps(before, now []setup.Step) (why []string) {
+	gone := differing(now, before)
 	for _, i := range differing(before, now) {
-		text := "%s, %s, is new and runs"
-		if !now[i].InPlan() {
-			text = "%s, %s, is new"
+		what, again := "is new", " and runs"
+		if k := slices.IndexFunc(gone, func(k int) bool { return isVersion(&before[k], &now[i]) }); k >= 0 {
+			what, again, gone = "changed", " and runs again", slices.Delete(gone, k, k+1)
 		}
-		why = append(why, fmt.Sprintf(text, setup.StepName(now, i), now[i].Summary()))
+		if now[i].InPlan() {
+			what += again
+		}
+		why = append(why, fmt.Sprintf("%s, %s, %s", setup.StepName(now, i), now[i].Summary(), what))
 	}
-	for _, i := range differing(now, before) {
+	for _, i := range gone {
 		why = append(why, fmt.Sprintf("%s, %s, is no longer in the request", setup.StepName(before, i), before[i].Summary()))
 	}
 	return why
+}
+
+// isVersion reports whether a step of the new request takes the place of an earlier one: both have the same
+// name, or both have no name and are in the same stage.
+func isVersion(was, is *setup.Step) bool {
+	return was.Kind == is.Kind && was.Operation == is.Operation && was.Name == is.Name && (is.Name != "" || was.Stage == is.Stage)
 }
 
 // stepsAgain says which steps of a node run again because other nodes change.

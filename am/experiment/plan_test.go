@@ -2,11 +2,13 @@ package experiment
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
 	"patchbay/am/client"
 	"patchbay/rspec"
+	"patchbay/rspec/setup"
 )
 
 const aggregate = "urn:publicid:IDN+example.org+authority+cm"
@@ -119,6 +121,39 @@ func TestCompareRelations(t *testing.T) {
 		}
 		if got := strings.Join(got, ", "); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.rule, got, tt.want)
+		}
+	}
+}
+
+// TestLaterSteps checks that a changed step is reported once.
+func TestLaterSteps(t *testing.T) {
+	// Steps are COMMAND STAGE NAME OPERATION, with - for none.
+	parse := func(list ...string) (steps []setup.Step) {
+		for _, text := range list {
+			f := strings.Fields(text)
+			stage, _ := strconv.Atoi(f[1])
+			steps = append(steps, setup.Step{Kind: setup.Execute, Command: f[0], Stage: stage, Name: strings.Trim(f[2], "-"), Operation: strings.Trim(f[3], "-")})
+		}
+		return steps
+	}
+	for _, tt := range []struct {
+		rule        string
+		before, now []string
+		want        string
+	}{
+		{"a new step", []string{"a 0 - -"}, []string{"a 0 - -", "b 1 - -"}, "execute 2 of 2, b, is new and runs"},
+		{"a removed step", []string{"a 0 - -", "b 1 - -"}, []string{"a 0 - -"}, "execute 2 of 2, b, is no longer in the request"},
+		{"another command", []string{"a 0 - -", "b 1 - -"}, []string{"a 0 - -", "c 1 - -"}, "execute 2 of 2, c, changed and runs again"},
+		{"one of several commands", []string{"a 1 - -", "b 1 - -"}, []string{"x 1 - -", "b 1 - -", "c 1 - -"}, "execute 1 of 3, x, changed and runs again; execute 3 of 3, c, is new and runs"},
+		{"a command of another stage", []string{"a 1 - -"}, []string{"b 2 - -"}, "execute 1 of 1, b, is new and runs; execute 1 of 1, a, is no longer in the request"},
+		{"a named step in another stage", []string{"a 1 web -"}, []string{"b 2 web -"}, "execute 1 of 1, web, changed and runs again"},
+		{"another name", []string{"a 1 web -"}, []string{"a 1 db -"}, "execute 1 of 1, db, is new and runs; execute 1 of 1, web, is no longer in the request"},
+		{"a step of a later event", []string{"a 0 - stop"}, []string{"b 0 - stop"}, "execute 1 of 1, b, changed"},
+		{"a new step of a later event", nil, []string{"b 0 - stop"}, "execute 1 of 1, b, is new"},
+		{"another event", []string{"a 0 - stop"}, []string{"a 0 - uninstall"}, "execute 1 of 1, a, is new; execute 1 of 1, a, is no longer in the request"},
+	} {
+		if got := strings.Join(laterSteps(parse(tt.before...), parse(tt.now...)), "; "); got != tt.want {
+			t.Errorf("%s:\n%s, want\n%s", tt.rule, got, tt.want)
 		}
 	}
 }

@@ -78,7 +78,7 @@ var changeRows = []struct {
 	{"add a second LAN", changing{nodes: []string{"a=" + steps("1", "2"), "b=" + again, "c"}, lan: []string{"a", "b", "c"}, second: []string{"a", "c"}}, "a b c",
 		[]string{"it joins the link lan1"}},
 	{"change a later step", changing{nodes: []string{"a=" + steps("1", "3"), "b=" + again, "c"}, lan: []string{"a", "b", "c"}, second: []string{"a", "c"}}, "a b c",
-		[]string{"change  a  execute 2 of 2, echo 3 >> /var/tmp/log, is new and runs"}},
+		[]string{"change  a  execute 2 of 2, echo 3 >> /var/tmp/log, changed and runs again\n"}},
 	{"rename a node", changing{nodes: []string{"a=" + steps("1", "3"), "b=" + again, "d"}, lan: []string{"a", "b", "d"}, second: []string{"a", "d"}}, "a b",
 		[]string{"keep    a", "add     d", "remove  c  it is no longer in the request"}},
 	{"remove a node from a LAN", changing{nodes: []string{"a=" + steps("1", "3"), "b=" + again}, lan: []string{"a", "b"}}, "a b",
