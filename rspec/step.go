@@ -367,9 +367,9 @@ func (p *requestParser) checkRelation(at stepElements, last []int) (target int, 
 	case target == at.node:
 		p.badArgs(here, n.ClientID, "name another node, or leave the relation out", "node %.80q has a relation to itself", n.ClientID)
 	case q.InPlan() && q.Stage <= last[target] && last[target] == setup.MaxStage:
-		p.badArgs(place{at.e, "order"}, n.ClientID, "give the steps of that node a lower "+order, "node %.80q has a step with a relation to %.80q, whose steps end with the last stage, %d", n.ClientID, name, setup.MaxStage)
+		p.badArgs(place{at.e, "order"}, n.ClientID, "give the steps of that node a lower "+order, "node %.80q has a step with a relation to %.80q, whose steps end with the last stage, order %d", n.ClientID, name, setup.MaxStage)
 	case q.InPlan() && q.Stage <= last[target]:
-		p.badArgs(place{at.e, "order"}, n.ClientID, "give it "+order+`="`+strconv.Itoa(last[target]+1)+`"`, "node %.80q has a step of stage %d with a relation to %.80q, whose steps end with stage %d", n.ClientID, q.Stage, name, last[target])
+		p.badArgs(place{at.e, "order"}, n.ClientID, "give it "+order+`="`+strconv.Itoa(last[target]+1)+`"`, "node %.80q has a step of order %d with a relation to %.80q, whose steps end with order %d", n.ClientID, q.Stage, name, last[target])
 	default:
 		return target, true
 	}

@@ -34,7 +34,8 @@ type Service struct {
 	// Step counts the steps of the node from 1.
 	Step, Exit                         int
 	Kind, What, State, Message, Output string
-	// Stage is the number of the step's stage, the order in the request.
+	// Stage is the number of the step's stage, the order in the request. It counts from 0; people see it
+	// counted from 1.
 	Stage int
 	// Operation is start, stop or uninstall; "" for a step that is done once.
 	Operation string

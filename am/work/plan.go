@@ -266,7 +266,7 @@ func logStage(v *store.View, cs *store.ChangeSet, slice urn.URN, slivers []am.Sl
 			ended = append(ended, s.URN)
 		}
 	}
-	cs.Log(am.JournalEntry{At: v.Now(), Event: am.EventStageEnded, Slice: slice, Slivers: ended, Text: fmt.Sprintf("stage %d", stage)})
+	cs.Log(am.JournalEntry{At: v.Now(), Event: am.EventStageEnded, Slice: slice, Slivers: ended, Text: fmt.Sprintf("stage %d", stage+1)})
 }
 
 // logFailedSteps adds a journal entry for each step that has failed since the last observation.

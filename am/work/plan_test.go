@@ -197,7 +197,7 @@ func TestPlan(t *testing.T) {
 			}
 			e.start()
 			time.Sleep(time.Minute)
-			if got := strings.Join(e.journalled(), ", "); got != "stage 0, stage 1, stage 2" {
+			if got := strings.Join(e.journalled(), ", "); got != "stage 1, stage 2, stage 3" {
 				t.Errorf("the journal has %q", got)
 			}
 		})
@@ -297,7 +297,7 @@ func TestPlan(t *testing.T) {
 				return p.Text() == "stage 1 of 2, 0 of 1 nodes"
 			})
 			e.becomes(time.Minute, ready, "a-1", "a-2")
-			e.within(5*time.Second, "the last stage is journalled", func() bool { return strings.Join(e.journalled(), ", ") == "stage 10, stage 20" })
+			e.within(5*time.Second, "the last stage is journalled", func() bool { return strings.Join(e.journalled(), ", ") == "stage 11, stage 21" })
 		})
 	})
 	t.Run("a deleted node leaves the plan", func(t *testing.T) {

@@ -18,8 +18,9 @@ import (
 
 const statusLong = `Show your experiments, or the named slices: the nodes of each slice, their states, addresses,
 logins and ends of leases.
-For nodes whose request has steps, such as install and execute, it also shows the current
-step, how long it has been running or took, and the end of its output.`
+For nodes whose request has steps, such as install and execute, it also shows how many are
+done, which have failed, and of each node the current step, how long it has been running or
+took, and the end of its output.`
 
 type statusOptions struct {
 	experimenterFlags

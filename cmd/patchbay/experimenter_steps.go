@@ -38,7 +38,7 @@ func stepTable(w io.Writer, steps []nodeStep, now time.Time, wide bool) *table {
 			number = fmt.Sprintf("%d of %d", x.Step, x.of)
 		}
 		if hasStages {
-			stage = strconv.Itoa(x.Stage)
+			stage = strconv.Itoa(x.Stage + 1)
 		}
 		if x.Exit != 0 {
 			state += fmt.Sprintf(" (%d)", x.Exit)
@@ -126,18 +126,45 @@ func setupError(list []client.Sliver) error {
 	if !canContinue(list) {
 		return nil
 	}
-	var failed []string
+	if failed := failedSteps(list); len(failed) > 0 {
+		return fmt.Errorf("steps have failed: %s", strings.Join(failed, "; "))
+	}
+	return errors.New("steps have not run; the column ERROR says why")
+}
+
+// failedSteps returns texts such as "web, step 2: execute make". It leaves out steps of later events.
+func failedSteps(list []client.Sliver) (failed []string) {
 	for _, v := range list {
 		for _, x := range v.Services {
 			if isPlanned(x) && isState(x, am.StepFailed) {
-				failed = append(failed, fmt.Sprintf("%s, step %d: %s %s failed", display.Line(v.ClientID), x.Step, display.Line(x.Kind), display.Line(shortData(x.What))))
+				failed = append(failed, fmt.Sprintf("%s, step %d: %s %s", display.Line(v.ClientID), x.Step, display.Line(x.Kind), display.Line(shortData(x.What))))
 			}
 		}
 	}
-	if len(failed) == 0 {
-		return errors.New("steps have not run; the column ERROR says why")
+	return failed
+}
+
+// countSteps returns a text such as "steps: 5 of 7 done, 1 failed (web, step 2: execute make)".
+func countSteps(list []client.Sliver) string {
+	all, done := 0, 0
+	for _, v := range list {
+		for _, x := range v.Services {
+			if isPlanned(x) {
+				all++
+			}
+			if isPlanned(x) && isState(x, am.StepDone) {
+				done++
+			}
+		}
 	}
-	return errors.New(strings.Join(failed, "\n"))
+	text := fmt.Sprintf("steps: %d of %d done", done, all)
+	const most = 3
+	if failed := failedSteps(list); len(failed) > most {
+		text += fmt.Sprintf(", %d failed (%s; and %d more)", len(failed), strings.Join(failed[:most], "; "), len(failed)-most)
+	} else if len(failed) > 0 {
+		text += fmt.Sprintf(", %d failed (%s)", len(failed), strings.Join(failed, "; "))
+	}
+	return text
 }
 
 // setupHint returns the command that runs failed steps of the slice again, and continues.
@@ -156,11 +183,7 @@ func (s *session) showSetup(name string, list []client.Sliver) error {
 	if len(steps) == 0 {
 		return nil
 	}
-	if plans := plansOf(list); plans != "" {
-		fmt.Fprintf(s.out, "\n  Setup: %s\n", plans)
-	} else {
-		fmt.Fprintln(s.out, "\n  Setup:")
-	}
+	fmt.Fprintf(s.out, "\n  Setup: %s\n", strings.TrimPrefix(plansOf(list)+"; "+countSteps(list), "; "))
 	t := stepTable(s.out, steps, time.Now(), false)
 	t.indent = "  "
 	err := t.flush("")

@@ -92,5 +92,5 @@ db    3       execute                                failed (7)
 	if err := stepTable(&b, steps[:2], now, false).flush(""); err != nil {
 		t.Fatal(err)
 	}
-	wantTexts(t, b.String(), "web   1     0      install", "web   2     1      execute")
+	wantTexts(t, b.String(), "web   1     1      install", "web   2     2      execute")
 }

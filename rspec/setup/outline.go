@@ -47,7 +47,7 @@ func Outline(nodes []string, plan [][]Step) (lines []string) {
 		}
 		slices.SortStableFunc(order, func(a, b part) int { return a.stage - b.stage })
 		for _, p := range order {
-			when := map[string]string{"": fmt.Sprintf("stage %d", p.stage), Stop: "on geni_stop", Uninstall: "on Delete"}[event]
+			when := map[string]string{"": fmt.Sprintf("stage %d", p.stage+1), Stop: "on geni_stop", Uninstall: "on Delete"}[event]
 			who := names[p]
 			if more := len(who) - maxOutlineNodes; more > 0 {
 				who = append(who[:maxOutlineNodes:maxOutlineNodes], fmt.Sprintf("and %d more", more))

@@ -309,7 +309,7 @@ func (j *Journal) Progress() string {
 	text := map[string]string{setup.Install: "installing", setup.Execute: "executing"}[now.Kind]
 	text = fmt.Sprintf("%s %d of %d", cmp.Or(text, "setting up"), number, of)
 	if now.Stage > 0 {
-		text = fmt.Sprintf("stage %d: %s", now.Stage, text)
+		text = fmt.Sprintf("stage %d: %s", now.Stage+1, text)
 	}
 	if progress := now.Report.Progress; progress != "" {
 		text += ": " + progress

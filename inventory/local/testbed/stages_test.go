@@ -60,8 +60,8 @@ func TestStagesBeginWhenAllowed(t *testing.T) {
 	}
 	setStage(t, tb, name, "1")
 	for _, want := range []struct{ message, states, ends string }{
-		{"stage 1: installing 1 of 1: 45 %", "running waiting running waiting waiting waiting", "3"},
-		{"stage 1: executing 1 of 2: 45 %", "running waiting done running waiting waiting", "4"},
+		{"stage 2: installing 1 of 1: 45 %", "running waiting running waiting waiting waiting", "3"},
+		{"stage 2: executing 1 of 2: 45 %", "running waiting done running waiting waiting", "4"},
 	} {
 		r = awaitNode(t, tb, name, func(r provider.Resource) bool { return r.Text(provider.AttrMessage) == want.message })
 		if got := stepStates(t, r); got != want.states || r.Text(provider.AttrState) != provider.StateChanging || len(r.List(provider.AttrLogin)) == 0 {
