@@ -443,7 +443,7 @@ func TestReloadRestartsATestbedWithChangedSettings(t *testing.T) {
 	}
 	put(strings.Replace(settings("yes"), "memory: 512M", "memory: 600M", 1))
 	list, err := s.changed(s.dir)
-	if err != nil || len(list) != 1 || !list[0].own || !strings.HasSuffix(list[0].report().Text, "restarts with the new settings; its nodes and open logins continue; sliver_types takes effect only for new nodes") {
+	if err != nil || len(list) != 1 || !list[0].own || !strings.HasSuffix(list[0].report().Text, "restarts with the new settings; its nodes and open logins continue; existing nodes get Internet access, too; sliver_types takes effect only for new nodes") {
 		t.Fatalf("%v, %v", list, err)
 	}
 	socket.Close()
@@ -466,7 +466,7 @@ func TestReloadRestartsATestbedWithChangedSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err = s.changed(s.dir)
-	if err != nil || len(list) != 1 || list[0].own || !strings.Contains(list[0].report().Text, "when the local testbed is restarted, by its service or with: ") {
+	if err != nil || len(list) != 1 || list[0].own || !strings.Contains(list[0].report().Text, "when the local testbed is restarted, by its service or with: ") || !strings.Contains(list[0].report().Text, "; existing nodes lose Internet access, too") {
 		t.Errorf("of another process: %v, %v", list, err)
 	}
 	if err := os.Chtimes(s.socket("stand-in"), later.Add(time.Hour), later.Add(time.Hour)); err != nil {

@@ -222,6 +222,9 @@ func (c changedTestbed) report() Later {
 	if !c.own {
 		text = "the new settings take effect when the local testbed is restarted, by its service or with: " + display.AsRoot(c.now.Command()...)
 	}
+	if c.now.Outbound != c.before.Outbound {
+		text += "; existing nodes " + map[bool]string{true: "get", false: "lose"}[c.now.Outbound] + " Internet access, too"
+	}
 	if !slices.Equal(c.now.settings.SliverTypes, c.before.settings.SliverTypes) {
 		text += "; sliver_types takes effect only for new nodes"
 	}

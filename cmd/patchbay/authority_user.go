@@ -151,9 +151,18 @@ type trialSite struct {
 	URL    string // for API version 3
 }
 
-// lockTrial opens the trial authority for writing. Other commands that write to it wait until
-// unlock is called.
+// lockTrial opens the trial authority for writing: that of the site of --config or of the current
+// folder, else that of the user's own site. Other commands that write to it wait until unlock is called.
 func (f *siteFlag) lockTrial(ctx context.Context, c console) (t *trialSite, unlock func(), err error) {
+	if own := (&targetFlags{site: f, prepare: func(own ownSite) (ownSite, error) { return own.choose(ctx, c, false) }}); !own.isNamed() {
+		o, err := own.findOwn()
+		if err == nil && !o.exists() && o.userFolder() != "" {
+			err = errors.New("your own site belongs to root; repeat the command with sudo")
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
 	config, err := f.read()
 	if err != nil {
 		return nil, nil, err

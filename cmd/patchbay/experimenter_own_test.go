@@ -195,6 +195,11 @@ func TestUpWithoutRoot(t *testing.T) {
 		t.Errorf("%d: %s", code, out)
 	}
 	p.runOK([]string{"call", "GetVersion"}, "SUCCESS")
+	p.runOK([]string{"user", "bob"}, "User urn:publicid:IDN+", "was created, in "+filepath.Join(p.state(), site.UsersDir, "bob"))
+	p.runOK([]string{"slice", "second", "--owner", "bob"}, "Slice urn:publicid:IDN+")
+	if err := os.RemoveAll(filepath.Join(p.state(), site.UsersDir, "bob")); err != nil {
+		t.Fatal(err)
+	}
 	// Printed command lines work as printed.
 	out, _ := p.run("status", "--user", "guest")
 	_, hint, ok := strings.Cut(strings.TrimSpace(out), "create one with: ")
