@@ -15,8 +15,9 @@ import (
 	"patchbay/am/display"
 )
 
-const extendLong = `Extend the leases of a slice: by a duration such as 2h, or until a time such as
-2026-12-24T18:00:00Z. If you have one experiment, SLICE may be omitted.`
+const extendLong = `Extend the leases of a slice: by a duration such as 2h, which is added to the end of the
+leases (up --for counts from now), or until a time such as 2026-12-24T18:00:00Z. If you
+have one experiment, SLICE may be omitted.`
 
 type extendOptions struct {
 	experimenterFlags

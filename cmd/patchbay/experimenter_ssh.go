@@ -12,6 +12,7 @@ import (
 	"patchbay/am/client"
 	"patchbay/am/display"
 	"patchbay/am/experiment"
+	"patchbay/inventory/suggest"
 )
 
 const sshLong = `Log in to a node of your experiments, or run a command there. It runs OpenSSH with the
@@ -157,7 +158,15 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	case len(all) == 0:
 		return h, errors.Join(fmt.Errorf("there are no nodes; begin with: %s", s.hint("up", "--example")), asked)
 	}
-	return h, errors.Join(fmt.Errorf("there is no node %s; there are %s", name, strings.Join(shortNames(all), ", ")), asked)
+	nodes := make([]string, len(all))
+	for i, h := range all {
+		nodes[i] = h.Name
+	}
+	remedy := "there are "
+	if near := suggest.Word(name, append(nodes, shortNames(all)...)); near != "" {
+		remedy = fmt.Sprintf("did you mean %s? There are ", near)
+	}
+	return h, errors.Join(fmt.Errorf("there is no node %s; %s%s", name, remedy, joinSome(shortNames(all))), asked)
 }
 
 // shortNames returns NODE.SLICE for each host.
