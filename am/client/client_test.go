@@ -188,6 +188,7 @@ func TestNoReply(t *testing.T) {
 		{"other", status(500), "HTTP status 500: internal server error"},
 		{"no content", status(204), "HTTP status 204"},
 		{"fault", text(string(xmlrpc.AppendFault(nil, &xmlrpc.Fault{Code: -32601, Text: "no method Foo"}))), `fault -32601: "no method Foo"`},
+		{"fault with line ends", text(string(xmlrpc.AppendFault(nil, &xmlrpc.Fault{Code: 1, Text: "no\nroot# rm"}))), `fault 1: "no\nroot# rm"`},
 		{"HTML", text("<!DOCTYPE html>"), "the answer cannot be read: line 1"},
 		{"nothing", text(""), "no XML document"},
 		{"cut short", text("<methodResponse><params>"), "ends inside of <params>"},

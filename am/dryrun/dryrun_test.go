@@ -265,6 +265,11 @@ func TestADryRunIsWithoutWhatIsBeingRemoved(t *testing.T) {
 	leaving := on("rack.a", "other.a", "rack.c")
 	leaving[0].URN.Name, leaving[1].URN.Name, leaving[2].URN.Name = "old1", "old2", "gone"
 	b.doubles["rack"].nodes = map[string]provider.Resource{"old1": {"name": "old1", "ensure": "present", "component": "a"}}
+	b.doubles["rack"].sees = func(u provider.Update) {
+		if u.Name == "old1" && u.Is.Text("component") != "a" {
+			t.Errorf("the node being removed is %v, not as the provider listed it", u.Is)
+		}
+	}
 	if diff := cmp.Diff([]string{"yes"}, says(b.Probe(t.Context(), on("rack.b"), leaving, func(am.Sliver) bool { return false }))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

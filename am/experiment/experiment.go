@@ -65,12 +65,13 @@ func (e *Experiment) Describe(ctx context.Context) (client.Answer, error) {
 		if err != nil {
 			return a, err
 		}
+		names := map[string]string{}
+		for _, n := range m.Nodes {
+			names[n.Sliver] = n.Name
+		}
 		for i := range a.Slivers {
-			for _, n := range m.Nodes {
-				if s := &a.Slivers[i]; s.ClientID == "" && n.Sliver == s.URN {
-					s.ClientID = n.Name
-				}
-			}
+			s := &a.Slivers[i]
+			s.ClientID = cmp.Or(s.ClientID, names[s.URN])
 		}
 	}
 	return a, nil

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
-	"patchbay/am/client"
 	"patchbay/am/display"
 	"patchbay/am/experiment"
 	"patchbay/am/xmlrpc"
@@ -104,7 +103,7 @@ func TestLoginCommandsWork(t *testing.T) {
 		}
 		s := &session{dir: "/users/" + tt.user, flags: &experimenterFlags{site: siteFlag{flags: pflag.NewFlagSet("", 0)}}}
 		hosts := experiment.Hosts("s", slices.Collect(maps.Values(a.nodes)))
-		if d := cmp.Diff(tt.status, strings.TrimPrefix(s.loginOf(hosts, client.Sliver{URN: "urn:1"}, tt.delegated), display.Program+" ")); d != "" {
+		if d := cmp.Diff(tt.status, strings.TrimPrefix(s.loginOf(hosts[0], tt.delegated), display.Program+" ")); d != "" {
 			t.Errorf("status, %s: %s", tt.name, d)
 		}
 	}

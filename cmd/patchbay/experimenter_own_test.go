@@ -223,13 +223,13 @@ func TestUpWithoutRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, err := net.Listen("tcp", config.Listen)
-	switch {
-	case err == nil:
-		defer taken.Close()
-	case !errors.Is(err, syscall.EADDRINUSE): // another process may have taken it
-		t.Fatal(err)
-	}
+	wait.Success(t, "the port is taken", func() error { // a connection of another process may have it for a while
+		taken, err := net.Listen("tcp", config.Listen)
+		if err == nil {
+			t.Cleanup(func() { taken.Close() })
+		}
+		return err
+	})
 	p.runOK([]string{"status"}, "server  ready")
 	if now, err := site.ReadConfig(filepath.Join(p.state(), site.ConfigName)); err != nil || now.Listen == config.Listen || now.PublicURL != "https://"+now.Listen {
 		t.Errorf("the port: %v, %v", now, err)
@@ -361,7 +361,7 @@ func TestUpIsInterrupted(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("it succeeds")
 	}
-	wantTexts(t, out.String(), "interrupted", "2 nodes of the slice lan stay reserved", "repeat the command to continue", "down lan")
+	wantTexts(t, out.String(), "interrupted", "2 nodes of the slice lan remain", "repeat the command to continue", "down lan")
 	p.runOK([]string{"up", "--example"}, "server  (simulated)")
 	p.wantNothingLeft()
 }

@@ -137,31 +137,29 @@ func (s *session) status(ctx context.Context, name string, shown *int) error {
 	if err != nil {
 		return err
 	}
+	places := map[string]int{}
+	for i, h := range slices.Backward(hosts) {
+		places[h.Sliver] = i
+	}
 	t := &table{out: s.out, indent: "  "}
 	t.head("NODE", "STATE", "ADDRESSES", "LOGIN", "UNTIL", "ERROR")
 	for _, v := range a.Slivers {
-		addresses := ""
-		if i := slices.IndexFunc(hosts, func(h experiment.Host) bool { return h.Sliver == v.URN }); i >= 0 {
-			addresses = addressesOf(hosts[i].Node)
+		addresses, login := "", ""
+		if i, ok := places[v.URN]; ok {
+			addresses, login = addressesOf(hosts[i].Node), s.loginOf(hosts[i], shared)
 		}
-		t.row(v.ClientID, stateWord(v), addresses, s.loginOf(hosts, v, shared), timeAndDistance(v.Expires, time.Now()), v.Error)
+		t.row(v.ClientID, stateWord(v), addresses, login, timeAndDistance(v.Expires, time.Now()), v.Error)
 	}
 	return errors.Join(t.flush(""), s.showSetup(name, a.Slivers))
 }
 
 // loginOf returns a command line, a remark or "". In a slice that another user has shared, only an
 // account of this user counts.
-func (s *session) loginOf(hosts []experiment.Host, v client.Sliver, shared bool) string {
-	for _, h := range hosts {
-		switch {
-		case h.Sliver != v.URN:
-		case shared && s.lacksAccount(h):
-			return noAccount(accountOf(s.userName()))
-		default:
-			return s.loginCommand(h)
-		}
+func (s *session) loginOf(h experiment.Host, shared bool) string {
+	if shared && s.lacksAccount(h) {
+		return noAccount(accountOf(s.userName()))
 	}
-	return ""
+	return s.loginCommand(h)
 }
 
 // lacksAccount reports whether the login of a node is only that of another user.

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,8 +57,8 @@ func TestAggregateAndUserAreFoundInOneOrder(t *testing.T) {
 		url, user, ca          string // user and CA are relative to the root of the test
 		fails                  string
 	}{
-		{"--url, and no user of the site here", "here", "own", "--url https://x.example.org", "https://x.example.org/am/3.0", "", "", ""},
-		{"--url and --config: the site's user", "nowhere", "own", "--url https://x.example.org --config ROOT/here", "https://x.example.org/am/3.0", "here/users/alice", "", ""},
+		{"--url, and no user of the site here", "here", "own", "--url https://127.0.0.1:1", "https://127.0.0.1:1/am/3.0", "", "", ""},
+		{"--url and --config: the site's user", "nowhere", "own", "--url https://127.0.0.1:1 --config ROOT/here", "https://127.0.0.1:1/am/3.0", "here/users/alice", "", ""},
 		{"--config before the folder", "folder", "own", "--config ROOT/here", "https://here.example.org/am/3.0", "here/users/alice", "", ""},
 		{"the folder before the site here", "here", "own", "--user ROOT/folder", "https://folder.example.org/am/2.0", "folder", "folder/ca.pem", ""},
 		{"the current folder is the user's", "folder", "own", "", "https://folder.example.org/am/2.0", "folder", "folder/ca.pem", ""},
@@ -98,6 +102,39 @@ func TestAggregateAndUserAreFoundInOneOrder(t *testing.T) {
 		}
 		if err != nil || got.URL != tt.url || user != tt.user || ca != tt.ca {
 			t.Errorf("%s: %s, user %q, CA %q, %v; want %s, %q, %q", tt.rule, got.URL, user, ca, err, tt.url, tt.user, tt.ca)
+		}
+	}
+}
+
+// TestURLWithoutAPathIsAskedAsGiven: some aggregates serve the API at the root.
+func TestURLWithoutAPathIsAskedAsGiven(t *testing.T) {
+	const answer = `<methodResponse><params><param><value><struct><member><name>geni_api</name><value><int>3</int></value></member>` +
+		`<member><name>code</name><value><struct><member><name>geni_code</name><value><int>0</int></value></member></struct></value></member>` +
+		`<member><name>value</name><value><struct><member><name>geni_api</name><value><int>3</int></value></member>` +
+		`<member><name>geni_api_versions</name><value><struct><member><name>3</name><value>https://am.example.org%s</value></member></struct></value></member>` +
+		`</struct></value></member><member><name>output</name><value></value></member></struct></value></param></params></methodResponse>`
+	for _, tt := range []struct {
+		rule, names, want string
+		api               int
+	}{
+		{"an aggregate that names its root", "/", "/", 0},
+		{"an aggregate that names another path", "/RPC2", "/", 0},
+		{"an aggregate that names the usual path", "/am/3.0", "/am/3.0", 0},
+		{"another version than the root has", "/", "/am/2.0", 2},
+		{"nobody answers at the root", "", "/am/3.0", 0},
+	} {
+		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if tt.names == "" || r.URL.Path != "/" {
+				http.NotFound(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "text/xml")
+			io.WriteString(w, fmt.Sprintf(answer, tt.names))
+		}))
+		f := targetFlags{site: &siteFlag{flags: pflag.NewFlagSet("", 0)}, URL: s.URL, API: tt.api}
+		got, err := f.target(t.Context())
+		if s.Close(); err != nil || got.URL != s.URL+tt.want {
+			t.Errorf("%s: %s, %v", tt.rule, got.URL, err)
 		}
 	}
 }

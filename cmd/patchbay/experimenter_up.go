@@ -313,7 +313,7 @@ func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan
 	if canContinue(left.Slivers) {
 		err = fmt.Errorf("%w\ncontinue the setup with: %s", err, s.setupHint(x.name))
 	}
-	return fmt.Errorf("%w\n%s of the slice %s stay reserved; show them with: %s; repeat the command to continue, or delete them with: %s",
+	return fmt.Errorf("%w\n%s of the slice %s remain; show them with: %s; repeat the command to continue, or delete them with: %s",
 		err, reserved, x.name, s.hint("status"), s.hint("down", x.name))
 }
 
