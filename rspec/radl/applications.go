@@ -222,7 +222,7 @@ func (a *application) remedy(site *inventory.Inventory) string {
 	if word := suggest.Word(a.name, known); word != "" && !strings.EqualFold(word, a.name) {
 		return fmt.Sprintf("did you mean %q?", word)
 	}
-	return "ask the operator to add it to the site's software, or install it by a recipe"
+	return "install it by a recipe, or add it to software in the site's inventory.yaml (its operator can)"
 }
 
 // parameters returns what the recipes of the nodes know about the applications.
