@@ -384,21 +384,33 @@ func writeMessage(w io.Writer, b []byte) error {
 
 // Parts of a DNS message, by RFC 1035 and 6891.
 const (
-	isReply     = 0x80 // in the third byte
-	recursion   = 0x01 // in the third byte, which has nothing else in a query
-	checkFlags  = 0x30 // in the fourth byte: AD and CD
-	refused     = 5
-	classIN     = 1
-	typeOPT     = 41
-	firstMeta   = 249 // TKEY, TSIG, IXFR, AXFR, MAILB, MAILA, ANY
-	lastMeta    = 255
-	maxName     = 255
-	maxLabel    = 63
-	optionsSize = 11 // of an OPT record without options
+	isReply      = 0x80 // in the third byte
+	recursion    = 0x01 // in the third byte, which has nothing else in a query
+	checkFlags   = 0x30 // in the fourth byte: AD and CD
+	refused      = 5
+	classIN      = 1
+	typeOPT      = 41
+	maxName      = 255
+	maxLabel     = 63
+	optionsSize  = 11     // of an OPT record without options
+	answerDNSSEC = 0x8000 // the only flag of an OPT record
 )
 
-// isQuery reports whether b is one question of class IN for records of one type, with an OPT
-// record at most.
+// queryTypes are the types of records that programs look up: those of hosts and services, and those that
+// resolvers need to follow and to verify them.
+var queryTypes = []uint16{
+	1, 2, 5, 6, 12, 15, 16, 28, // A, NS, CNAME, SOA, PTR, MX, TXT, AAAA
+	13, 17, 18, 29, 33, 35, 36, 37, 39, // HINFO, RP, AFSDB, LOC, SRV, NAPTR, KX, CERT, DNAME
+	43, 44, 46, 47, 48, 50, 51, 52, 53, 59, 60, // DS, SSHFP, RRSIG, NSEC, DNSKEY, NSEC3, NSEC3PARAM, TLSA, SMIMEA, CDS, CDNSKEY
+	61, 64, 65, 99, 256, 257, // OPENPGPKEY, SVCB, HTTPS, SPF, URI, CAA
+}
+
+// queryOptions are the EDNS options of stub resolvers: the algorithms that they understand (DAU, DHU and
+// N3U, of systemd-resolved), COOKIE (of dig), the keepalive of TCP connections, and padding.
+var queryOptions = []uint16{5, 6, 7, 10, 11, 12}
+
+// isQuery reports whether b is one question of class IN for records of one of queryTypes, with an OPT
+// record of version 0 at most.
 func isQuery(b []byte) bool {
 	if len(b) < headerSize || len(b) > mostQuestion || b[2]&^recursion != 0 || b[3]&^checkFlags != 0 {
 		return false
@@ -419,14 +431,27 @@ func isQuery(b []byte) bool {
 		return false
 	}
 	kind, class := count(i), count(i+2)
-	if kind == 0 || kind == typeOPT || kind >= firstMeta && kind <= lastMeta || class != classIN {
+	if !slices.Contains(queryTypes, kind) || class != classIN {
 		return false
 	}
 	i += 4
 	if count(10) == 0 {
 		return i == len(b)
 	}
-	return i+optionsSize <= len(b) && b[i] == 0 && count(i+1) == typeOPT && i+optionsSize+int(count(i+9)) == len(b)
+	// The bytes after the class are a code of errors, the version and two of flags.
+	if i+optionsSize > len(b) || b[i] != 0 || count(i+1) != typeOPT || count(i+5) != 0 || count(i+7)&^answerDNSSEC != 0 {
+		return false
+	}
+	end := i + optionsSize + int(count(i+9))
+	if end != len(b) {
+		return false
+	}
+	for i += optionsSize; i < end; i += 4 + int(count(i+2)) {
+		if i+4 > end || !slices.Contains(queryOptions, count(i)) {
+			return false
+		}
+	}
+	return i == end
 }
 
 // refusal returns the answer to what is no query; nil if it needs no answer.

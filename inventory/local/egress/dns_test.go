@@ -43,12 +43,17 @@ func server(t testing.TB, b *netlab.Lab, address string, f func(question []byte)
 	}()
 }
 
-// question returns a query with that many bytes.
+// question returns a query with that many bytes, by an option for padding. That needs 4 bytes at least.
 func question(id uint16, size int) []byte {
 	b := append(binary.BigEndian.AppendUint16(nil, id), 1, 0, 0, 1, 0, 0, 0, 0, 0, 1)
 	b = append(b, "\x01q\x00\x00\x01\x00\x01\x00\x00\x29\x10\x00\x00\x00\x00\x00"...)
-	b = binary.BigEndian.AppendUint16(b, uint16(size-leastQuestion))
-	return append(b, make([]byte, size-leastQuestion)...)
+	padding := size - leastQuestion
+	b = binary.BigEndian.AppendUint16(b, uint16(padding))
+	if padding >= 4 {
+		b = binary.BigEndian.AppendUint16(append(b, 0, 12), uint16(padding-4))
+		padding -= 4
+	}
+	return append(b, make([]byte, padding)...)
 }
 
 // leastQuestion is the size of a question with an OPT record.
@@ -122,6 +127,12 @@ func TestOnlyOrdinaryQueriesAreForwarded(t *testing.T) {
 	long := func(labels int) []byte {
 		return slices.Concat(plain[:headerSize], bytes.Repeat(append([]byte{63}, bytes.Repeat([]byte{'x'}, 63)...), labels), plain[headerSize+2:])
 	}
+	edns := func(options string, at int, b ...byte) []byte { // at counts in the OPT record
+		q := append(with(11, 1), 0, 0, 41, 0x10, 0, 0, 0, 0, 0, 0, byte(len(options)))
+		copy(q[len(plain)+at:], b)
+		return append(q, options...)
+	}
+	const cookie, padding = "\x00\x0a\x00\x0812345678", "\x00\x0c\x00\x00"
 	reply := []byte{0, 7, 0x81, refused, 0, 0, 0, 0, 0, 0, 0, 0}
 	for _, tt := range []struct {
 		rule    string
@@ -133,7 +144,13 @@ func TestOnlyOrdinaryQueriesAreForwarded(t *testing.T) {
 		{"a query with an OPT record", question(7, 100), true, reply},
 		{"with AD and CD", with(3, 0x30), true, reply},
 		{"of type HTTPS", with(15, 0, 65), true, reply},
+		{"of type AAAA", with(15, 0, 28), true, reply},
+		{"of type SRV", with(15, 0, 33), true, reply},
+		{"of type CAA", with(15, 1, 1), true, reply},
 		{"of a long name", long(3), true, reply},
+		{"with a cookie, as dig", edns(cookie, 0), true, reply},
+		{"with a cookie and padding", edns(cookie+padding, 0), true, reply},
+		{"with DNSSEC, as systemd-resolved", edns("\x00\x05\x00\x01\x08\x00\x06\x00\x01\x02\x00\x07\x00\x01\x01", 7, 0x80), true, reply},
 		{"a name of more than 255 bytes", long(4), false, reply},
 		{"nothing", nil, false, nil},
 		{"a web request", []byte("GET / HTTP/1.0\r\n\r\n"), false, []byte{'G', 'E', 0xd0, refused, 0, 0, 0, 0, 0, 0, 0, 0}},
@@ -151,6 +168,18 @@ func TestOnlyOrdinaryQueriesAreForwarded(t *testing.T) {
 		{"AXFR", with(15, 0, 252), false, reply},
 		{"IXFR", with(15, 0, 251), false, reply},
 		{"ANY", with(15, 0, 255), false, reply},
+		{"NXNAME, a type that is none", with(15, 0, 128), false, reply},
+		{"a type of no record", with(15, 0, 200), false, reply},
+		{"TKEY", with(15, 0, 249), false, reply},
+		{"an unknown type", with(15, 0xff, 0), false, reply},
+		{"type 0", with(15, 0, 0), false, reply},
+		{"EDNS of version 1", edns("", 6, 1), false, reply},
+		{"an error in the OPT record", edns("", 5, 1), false, reply},
+		{"an unknown flag of EDNS", edns("", 7, 0x40), false, reply},
+		{"an unknown option", edns("\x00\x63\x00\x00", 0), false, reply},
+		{"the client's subnet", edns("\x00\x08\x00\x04\x00\x01\x00\x00", 0), false, reply},
+		{"an option with an end in its head", edns(padding+"\x00\x0c\x00", 0), false, reply},
+		{"an option longer than the record", edns("\x00\x0c\x00\x05abcd", 0), false, reply},
 		{"TSIG", with(15, 0, 250), false, reply},
 		{"OPT as a question", with(15, 0, 41), false, reply},
 		{"class CHAOS", with(17, 0, 3), false, reply},
