@@ -122,7 +122,7 @@ var (
 	}
 	optPreview = option{
 		name: "patchbay_preview", kind: "array of URNs of slivers of the slice, also empty", without: "what the request asks for is reserved",
-		effect: "nothing is reserved: the answer has the code and the output that it would have if these slivers were deleted, and no slivers",
+		effect: "nothing is reserved: the answer has the code and the output that it would have if these slivers were deleted and their components cleaned, and no slivers",
 		read: func(c *call, v xmlrpc.Value) error {
 			list, ok := v.([]xmlrpc.Value)
 			if !ok {
