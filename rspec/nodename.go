@@ -1,12 +1,21 @@
 package rspec
 
 import (
+	"fmt"
+	"strings"
+
 	"patchbay/rspec/hostname"
 	"patchbay/schemas/xmltree"
 )
 
 // maxNameRemarks bounds the remarks on client_ids, so that there is room for others.
 const maxNameRemarks = 5
+
+// Parts of the remarks on client_ids.
+const (
+	unreached  = "node %.80q cannot be reached by its client_id: %s"
+	nameRemedy = "use its name "
+)
 
 // checkNodeNames refuses client_ids that are names of each node itself, and remarks on those by which other
 // nodes do not reach the node. The elements are those of the request's nodes, in their order.
@@ -38,7 +47,33 @@ func (p *requestParser) checkNodeNames(elements []*xmltree.Element) {
 			if n++; why == "" {
 				why = "another one equals it without case, or it is a group of Ansible"
 			}
-			p.remark(at, id, "use its name "+name, "node %.80q cannot be reached by its client_id: %s", id, why)
+			p.remark(at, id, nameRemedy+name, unreached, id, why)
 		}
 	}
+}
+
+// NoticesFor returns the notices of the request for the names that its nodes have in their slice, in their
+// order. The parser knows no other nodes of the slice, and no names that nodes have already.
+func (r *Request) NoticesFor(names []string) []Problem {
+	n, known := 0, map[string]bool{}
+	var list []Problem
+	for _, p := range r.Notices {
+		if strings.HasPrefix(p.Remedy, nameRemedy) {
+			name := names[r.numbers[p.ClientID]]
+			if known[p.ClientID] = true; strings.EqualFold(name, p.ClientID) {
+				continue
+			}
+			n++
+			p.Remedy = nameRemedy + name
+		}
+		list = append(list, p)
+	}
+	for i, name := range names {
+		x := &r.Nodes[i]
+		if !strings.EqualFold(x.ClientID, name) && !known[x.ClientID] && n < maxNameRemarks {
+			n++
+			list = append(list, Problem{0, x.ClientID, x.Line, x.Column, fmt.Sprintf(unreached, x.ClientID, "it means another node of the slice"), nameRemedy + name})
+		}
+	}
+	return ByLine(list)
 }

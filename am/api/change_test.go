@@ -110,6 +110,30 @@ func TestRefusedChanges(t *testing.T) {
 	}
 }
 
+// TestNamesInWarnings: a warning about a client_id has the name that the node has in the slice, not the one that
+// it would have in a slice of the request alone.
+func TestNamesInWarnings(t *testing.T) {
+	const unreached = `cannot be reached by its client_id`
+	for _, tt := range []struct{ rule, first, then, options, want string }{
+		{"a new slice", "", request(node("pc"), node("PC")), "", `'node "pc" ` + unreached + `' "use its name pc-2" 'node "PC" ` + unreached + `' "use its name pc-3"`},
+		{"a kept node has the name", request(node("pc")), request(node("pc"), node("PC")), "patchbay_change=1", `!'node "pc" ` + unreached + `' 'node "PC" ` + unreached + `' "use its name pc-2" !"pc-3"`},
+		{"so says a preview", request(node("pc")), request(node("pc"), node("PC")), "patchbay_change=1 patchbay_preview=", `!'node "pc" ` + unreached + `' "use its name pc-2" !"pc-3"`},
+		{"the other order", request(node("PC")), request(node("pc"), node("PC")), "patchbay_change=1", `'node "pc" ` + unreached + `' "use its name pc-2" !'node "PC" ` + unreached + `'`},
+		{"numbers stay", request(node("pc"), node("PC")), request(node("PC")), "patchbay_change=1", `'node "PC" ` + unreached + `' "use its name pc-3"`},
+		{"another request of the slice", request(node("pc")), request(node("PC")), "", `'node "PC" ` + unreached + `' "it means another node of the slice; use its name pc-2"`},
+		{"no conflict", request(node("pc")), request(node("web")), "", `!"` + unreached + `"`},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			w := setting{}.world(t, "first", tt.first, "then", tt.then)
+			w.play("alice owns s1 48h")
+			if tt.first != "" {
+				w.play("alice Allocate s1 $first")
+			}
+			w.play("alice Allocate s1 $then " + tt.options + " -> " + tt.want)
+		})
+	}
+}
+
 // TestPreviewsOfChanges: a preview decides as if the named slivers were deleted, and only those of the
 // slice.
 func TestPreviewsOfChanges(t *testing.T) {

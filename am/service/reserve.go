@@ -102,6 +102,8 @@ type reserved struct {
 	slivers   []am.Sliver
 	// kept are the slivers that a change keeps, as they were, by client_id.
 	kept map[string]*am.Sliver
+	// others are the live slivers of the slice beside these.
+	others []am.Sliver
 	// definedUntil is the time until which a request is remembered that only defines; zero for
 	// other requests.
 	definedUntil time.Time
@@ -146,7 +148,8 @@ func (s *Service) reserveOnce(ctx context.Context, r reservation) (Outcome, erro
 	if !r.options.Preview {
 		out.Slivers = reportsOf(t.slivers)
 	}
-	out.Notices = slices.Concat(r.notices, rspec.Lines(r.request.Notices), Notices(remarksOf(t.inventory, r.request, t.binding, t.slivers)))
+	names := hostname.Name(append(namesOf(t.others), namesOf(t.slivers)...))[len(t.others):]
+	out.Notices = slices.Concat(r.notices, rspec.Lines(r.request.NoticesFor(names)), Notices(remarksOf(t.inventory, r.request, t.binding, t.slivers)))
 	switch {
 	case r.options.Preview:
 		out.Notices = append(out.Notices, "nothing is reserved: this was a preview")
@@ -357,7 +360,7 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 			return t, err
 		}
 	}
-	t.slivers, t.binding, t.kept = slivers, binding, held.kept
+	t.slivers, t.binding, t.kept, t.others = slivers, binding, held.kept, held.live
 	return t, nil
 }
 
