@@ -94,7 +94,7 @@ func (s *loginSite) figuresInside(t *testing.T) {
 }
 
 func (s *loginSite) sudoInside(t *testing.T) {
-	const no = " is not an account of the experiment and may not use sudo; root can allow it in /etc/sudoers.d: "
+	const no = " is not an account of the experiment and may not use sudo; rules for single commands do not work here, but root can allow all: "
 	const usage = "usage: sudo [-EHins] [-u USER] [VAR=VALUE] COMMAND; this is the testbed's sudo: no passwords, no other options"
 	s.runLines(t, nodeA, []typed{
 		{"readlink $(which sudo)", "/run/patchbay/bin/sudo\n", 0},

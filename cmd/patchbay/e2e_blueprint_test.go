@@ -101,7 +101,7 @@ components:
   lb: {tags: [load-balancer]}
 `, []look{
 			{"lb", "curl -sf --retry 20 --retry-all-errors --retry-delay 1 localhost/hello/index.txt", "a web application\n"},
-			{"backend", "sudo sqlite3 /var/lib/database/main.db 'SELECT * FROM greetings'", "hello\n"}}},
+			{"backend", `query='SELECT * FROM greetings'; sudo sqlite3 /var/lib/database/main.db "$query" 2>/dev/null || sudo -u postgres psql -Atc "$query"`, "hello\n"}}},
 	}
 	var names []string
 	for _, tt := range tests {

@@ -220,8 +220,8 @@ func TestAnswersArePrintedAsTables(t *testing.T) {
 			"NODE  INTERFACE  LINK  MAC                EMULATOR\n" +
 			"web   web:0      lan   02:00:00:00:00:01  tbf\n\n" +
 			"NODE  STEP  STAGE  KIND     WHAT        STATE       TIME   MESSAGE\n" +
-			"web   1     0      install  http://h/a  done        1m30s\n" +
-			"web   2     1      execute  a b         failed (7)         no way\n\n" +
+			"web   1     1      install  http://h/a  done        1m30s\n" +
+			"web   2     2      execute  a b         failed (7)         no way\n\n" +
 			"output of web, step 2:\n    one\n    \ufffd two\n"},
 		{"DocumentIsLeftOut", xmlrpc.Struct{{Name: "geni_urn", Value: "u"}, {Name: "geni_rspec", Value: "<rspec/>"}}, "geni_urn: u\n"},
 		{"URNOfTheSliceIsLeftOut", xmlrpc.Struct{{Name: "geni_urn", Value: "u"}, {Name: "geni_slivers", Value: []xmlrpc.Value{sliver}}}, "NODE                         STATE      UNTIL\nurn:publicid:IDN+a+sliver+1  allocated  2026-01-01T00:00:00Z in 2h\n"},

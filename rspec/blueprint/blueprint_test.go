@@ -116,7 +116,7 @@ components:
   calc: {type: tier, initialSize: 2, nodespec: {type: org.jetty.Server}, requires: {loadbalancer: {fulfillment: entry}}}
   app: {type: WAR, content: hello.war, requires: calc}
   entry: {type: loadbalancer}
-requires: {providers: [org.jetty*]}
+requires: {providers: [org.jetty]}
 `, `client_id="calc-1"|<link client_id="calc">|name="install Jetty calc"|name="start Jetty calc"|name="copy application app"|name="membersPort" value="8080"|name="members" value="calc-0 calc-1"`, `client_id="calc-2"|client_id="app"`},
 		{"a nodespec of a site's own type", "components: {t: {type: tier, initialSize: 2, nodespec: {type: cache, size: 3}}}", `client_id="t-1"|name="start the cache t"|name="size" value="3"`, ""},
 		{"a subnet", "components: {a: {type: server, requires: {subnet: net}}, net: {type: subnet}}", `<link client_id="net">|interface_ref client_id="a:0"`, "net-net"},
@@ -299,6 +299,8 @@ func TestCompileRefuses(t *testing.T) {
 		{"H14 above the folder", server("{run: {type: ShellScript, content: ../x}}"), `the content "../x" is neither`},
 		{"H15 a cycle", "components:\n  a: {type: server, requires: {database: b}}\n  b: {type: database, requires: {run: c}}\n  c: {type: ShellScript, content: i.sh, requires: {host: a}}\n", "a -> b -> c -> a"},
 		{"H16 an unknown type", "components: {a: {type: 'AWS::EC2::Instance'}}", "concrete types of server are vm, raw-pc"},
+		{"a component in place of a requirement", server("[{type: ShellScript, content: \"#!/bin/sh\"}]"), `the requirement type "ShellScript" is unknown; it is a type of components: write run: {type: ShellScript, …}`},
+		{"requirements under another name", "components: {a: {type: server, requirements: {minRam: 1g}}}", `the key "requirements" of a component is unknown; write requires`},
 		{"a type of neither kind", server("{run: {type: what}}"), `the type "what" is unknown; component types are server`},
 		{"several keys without a type", server("[{a: 1, b: 2}]"), "has no type"},
 		{"a large file", server("{unpack: {type: tgz, content: huge.tgz}}"), "has 1048577 bytes, more than the 1048576 that travel in a request; use the options --content DIR and --content-url URL"},

@@ -213,7 +213,14 @@ func (c *compiler) need(source *part, r *requirement) *need {
 		}
 	}
 	if n.kind = c.l.requirement(name); n.kind == nil {
-		c.wrong(r.at, c.unknown(name, c.l.requirementNames()), "the requirement type %.80q is unknown", name)
+		remedy := c.unknown(name, c.l.requirementNames())
+		if t := c.l.component(name); t != nil {
+			remedy = fmt.Sprintf("it is a type of components: give it a component of its own, or write REQUIREMENT: {type: %s, …}", t.name)
+			if i := slices.IndexFunc(c.l.requirements, func(q *requirementType) bool { return q.needs != "" && slices.Contains(t.offers, q.needs) }); i >= 0 {
+				remedy = fmt.Sprintf("it is a type of components: write %s: {type: %s, …}", c.l.requirements[i].name, t.name)
+			}
+		}
+		c.wrong(r.at, remedy, "the requirement type %.80q is unknown", name)
 		return nil
 	}
 	if (source == nil) != (n.kind.scope == "global") {

@@ -53,14 +53,14 @@ func (c *compiler) policies() {
 var hasProvider = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]*(\.|::?)[A-Za-z]`).MatchString
 
 // isAllowed reports whether providers.allow has the name of a type or an image, which may be the
-// last part of a URN. Names without a provider are always allowed.
+// last part of a URN. A pattern may be the provider alone. Names without a provider are always allowed.
 func (c *compiler) isAllowed(name string) bool {
 	if strings.HasPrefix(name, "urn:") {
 		name = name[strings.LastIndexByte(name, '+')+1:]
 	}
 	return c.allow == nil || !hasProvider(name) || slices.ContainsFunc(c.allow, func(glob string) bool {
 		ok, _ := path.Match(glob, name)
-		return ok
+		return ok || strings.HasPrefix(name, glob+".")
 	})
 }
 

@@ -227,6 +227,8 @@ func (p *parser) component(at, v *value, id string) *component {
 			}
 		case "requires":
 			c.requires = p.requirements(f.value)
+		case "require", "required", "requirements":
+			p.wrong(f.key, "write requires", "the key %q of a component is unknown", f.name)
 		default:
 			c.attributes = append(c.attributes, f)
 		}

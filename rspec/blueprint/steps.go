@@ -58,8 +58,8 @@ tar -xf content -C "$target"
 const load = `set -e
 if [ "$(head -c 2 content)" = '#!' ]; then chmod +x content; exec ./content; fi
 if command -v mysqld >/dev/null || command -v mariadbd >/dev/null; then mysql <content
-elif ! command -v postgres >/dev/null && command -v sqlite3 >/dev/null; then mkdir -p /var/lib/database; sqlite3 /var/lib/database/main.db <content
-else su postgres -c 'psql -v ON_ERROR_STOP=1' <content; fi
+elif ! command -v postgres >/dev/null && ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && command -v sqlite3 >/dev/null; then mkdir -p /var/lib/database; sqlite3 /var/lib/database/main.db <content
+else su -s /bin/sh postgres -c 'psql -v ON_ERROR_STOP=1' <content; fi
 `
 
 const copyFile = `set -e

@@ -153,8 +153,35 @@ var (
 	secretURL  = regexp.MustCompile(`://[^/\s:@]+:[^/\s@]+@`)
 )
 
+// Words of recipes that mean nothing here: a task that another node than the recipe's own should do, and
+// variables of the Infrastructure Manager that are not set.
+var (
+	delegation  = regexp.MustCompile(`^\s*(?:-\s+)?["']?delegate_to["']?\s*:\s*["']?([^\s"'#]+)`)
+	imVariable  = regexp.MustCompile(`\bIM_(?:NODE|MASTER|INFRASTRUCTURE)_\w+`)
+	imVariables = regexp.MustCompile(`^IM_(?:(?:NODE|MASTER)_(?:HOSTNAME|DOMAIN|FQDN)|NODE_(?:PRIVATE_IP|PUBLIC_IP|NET_[0-9]+_IP|NUM|VMID|CLOUD_TYPE|CLOUD_SERVER)|INFRASTRUCTURE_(?:ID|RADL)|\w+_NUM_VMS)$`)
+)
+
+// warnOfWords warns about a delegation, and about the first unknown variable.
+func (c *compiler) warnOfWords(r *Recipe) {
+	isDelegated, unknown := false, ""
+	line := r.TextLine
+	for text := range strings.SplitSeq(r.Text, "\n") {
+		if m := delegation.FindStringSubmatch(text); m != nil && !isDelegated && m[1] != "localhost" && m[1] != "127.0.0.1" && !strings.Contains(text, "inventory_hostname") {
+			isDelegated = true
+			c.warn(Place{line, 1}, "write the task into a recipe of that node", "recipe %.80q has delegate_to, which has no effect: each node does its tasks itself", r.ID)
+		}
+		for _, name := range imVariable.FindAllString(text, -1) {
+			if unknown == "" && !imVariables.MatchString(name) {
+				unknown = name
+				c.warn(Place{line, 1}, "use one of the variables that the guide radl lists", "recipe %.80q has the variable %.80s, which is not set", r.ID, name)
+			}
+		}
+		line++
+	}
+}
+
 // checkRecipes refuses recipes of the document that cannot run, and warns about those that run
-// nowhere, have secrets, hosts, or unknown roles.
+// nowhere, have secrets, hosts, words without effect, or unknown roles.
 func (c *compiler) checkRecipes(d *Document) {
 	used := c.usedRecipes()
 	for i := range d.Recipes {
@@ -165,6 +192,7 @@ func (c *compiler) checkRecipes(d *Document) {
 		if !used[r.ID] && !c.runsNothing() {
 			c.warn(r.Place, "name it in contextualize, or give it the name of a system", "recipe %.80q runs nowhere", r.ID)
 		}
+		c.warnOfWords(r)
 		line := r.TextLine
 		for text := range strings.SplitSeq(r.Text, "\n") {
 			if what := secretText.FindString(notSecret.ReplaceAllString(text, "")); what != "" {

@@ -99,32 +99,32 @@ func sudoAccount(uid uint32) (account, error) {
 			return user, nil
 		}
 	}
-	return account{}, fmt.Errorf("%s is not an account of the experiment and may not use sudo; root can allow it in /etc/sudoers.d: %s ALL=(ALL) NOPASSWD:ALL", user.name, user.name)
+	return account{}, fmt.Errorf("%s is not an account of the experiment and may not use sudo; rules for single commands do not work here, but root can allow all: %s ALL=(ALL) NOPASSWD:ALL", user.name, user.name)
 }
 
 // isSudoer reports whether a line of a sudoers file gives a user, or a group of the user, all rights
-// without a password. All other lines give none.
-func isSudoer(sudoers, group []byte, user account) bool {
+// without a password. No other line gives any; but one with an exception takes all, since exceptions
+// are not known here.
+func isSudoer(sudoers, group []byte, user account) (may bool) {
 	for line := range strings.Lines(string(sudoers)) {
 		line, _, _ = strings.Cut(line, "#")
 		f := strings.Fields(line)
 		if len(f) == 0 {
 			continue
 		}
-		switch strings.Join(f[1:], "") {
-		case "ALL=(ALL)NOPASSWD:ALL", "ALL=(ALL:ALL)NOPASSWD:ALL", "ALL=NOPASSWD:ALL":
-		default:
+		name, isGroup := strings.CutPrefix(f[0], "%")
+		id, ok := groupID(group, name)
+		if isGroup && !(ok && slices.Contains(groupList(user), int(id))) || !isGroup && name != user.name {
 			continue
 		}
-		name, isGroup := strings.CutPrefix(f[0], "%")
-		if !isGroup && name == user.name {
-			return true
-		}
-		if id, ok := groupID(group, name); isGroup && ok && slices.Contains(groupList(user), int(id)) {
-			return true
+		switch strings.Join(f[1:], "") {
+		case "ALL=(ALL)NOPASSWD:ALL", "ALL=(ALL:ALL)NOPASSWD:ALL", "ALL=NOPASSWD:ALL":
+			may = true
+		default:
+			may = may && !strings.Contains(line, "!")
 		}
 	}
-	return false
+	return may
 }
 
 func accountOf(uid uint32) (account, error) {

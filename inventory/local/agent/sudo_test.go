@@ -57,6 +57,8 @@ func TestIsSudoer(t *testing.T) {
 		{"carol ALL=(bob) NOPASSWD:ALL", false},
 		{"#carol ALL=(ALL) NOPASSWD:ALL", false},
 		{"caro ALL=(ALL) NOPASSWD:ALL", false},
+		{"carol ALL=(ALL) NOPASSWD:ALL\ncarol ALL=(ALL) !ALL", false},
+		{"carol ALL=(ALL) NOPASSWD:ALL\ncarol ALL=(bob) /bin/ls\nbob ALL=(ALL) !ALL", true},
 	} {
 		if got := isSudoer([]byte(tt.text), []byte("lab:x:2001:carol\nwheel:x:2002:\n"), carol); got != tt.want {
 			t.Errorf("%q: %v", tt.text, got)
