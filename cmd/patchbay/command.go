@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -166,8 +167,12 @@ func unknownCommand(root *cobra.Command, name string) error {
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
 	}
+	other := otherNames[name]
+	if slices.Contains(guideTopics(), name) {
+		other = "guide " + name
+	}
 	err := fmt.Errorf("there is no command %q", name)
-	if near := cmp.Or(otherNames[name], suggest.Word(name, names)); near != "" {
+	if near := cmp.Or(other, suggest.Word(name, names)); near != "" {
 		err = fmt.Errorf("%w; did you mean %q?", err, near)
 	}
 	return err
