@@ -137,7 +137,8 @@ func (e *Experiment) Allocate(ctx context.Context, p Plan, request *rspec.Reques
 	return err
 }
 
-// retryBusy calls Allocate, again while components are being cleaned. It returns the output.
+// retryBusy calls Allocate, again while components are being cleaned: an aggregate is Busy if the request names
+// such a component, and TooBig if all free ones are being cleaned. It returns the output.
 func (e *Experiment) retryBusy(ctx context.Context, request string, o client.Options) (string, error) {
 	for limit := time.Now().Add(busyTimeout); ; {
 		_, reply, err := e.Client.Allocate(ctx, e.Slice, e.Credentials, request, o)
@@ -145,7 +146,8 @@ func (e *Experiment) retryBusy(ctx context.Context, request string, o client.Opt
 			reply = reply.ForSource(e.Terms)
 			err = cmp.Or(reply.Err(), err)
 		}
-		if am.CodeOf(err) != am.Busy || time.Now().After(limit) {
+		isCleaning := am.CodeOf(err) == am.Busy || am.CodeOf(err) == am.TooBig && strings.Contains(reply.Output, "being cleaned")
+		if !isCleaning || time.Now().After(limit) {
 			return reply.Output, err
 		}
 		select {
