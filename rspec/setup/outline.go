@@ -12,7 +12,8 @@ const (
 	maxOutlineNodes = 5 // named in a line
 )
 
-// Outline returns a plan as text, by stage and then by the later events. Each line names the nodes
+// Outline returns a plan as text, by stage and then by the later events. Stages have their place, from 1,
+// among those with steps, as in the texts of a setup that runs. Each line names the nodes
 // that do the same steps, and these steps. The nodes are the client_ids in the order of the plan.
 func Outline(nodes []string, plan [][]Step) (lines []string) {
 	for _, event := range []string{"", Stop, Uninstall} {
@@ -46,8 +47,12 @@ func Outline(nodes []string, plan [][]Step) (lines []string) {
 			}
 		}
 		slices.SortStableFunc(order, func(a, b part) int { return a.stage - b.stage })
-		for _, p := range order {
-			when := map[string]string{"": fmt.Sprintf("stage %d", p.stage+1), Stop: "on geni_stop", Uninstall: "on Delete"}[event]
+		place := 0
+		for i, p := range order {
+			if i == 0 || p.stage != order[i-1].stage {
+				place++
+			}
+			when := map[string]string{"": fmt.Sprintf("stage %d", place), Stop: "on geni_stop", Uninstall: "on Delete"}[event]
 			who := names[p]
 			if more := len(who) - maxOutlineNodes; more > 0 {
 				who = append(who[:maxOutlineNodes:maxOutlineNodes], fmt.Sprintf("and %d more", more))

@@ -24,11 +24,11 @@ func TestOutline(t *testing.T) {
 	}{
 		{"nothing", [][]Step{nil, {}}, false, nil},
 		{"one stage", [][]Step{{get, get}}, false, []string{`stage 1: "a": install 1 of 2, http://h/db.tar; install 2 of 2, http://h/db.tar`}},
-		{"stages, and nodes with the same steps", [][]Step{{run(2, "")}, {get}, {run(2, "")}}, true, []string{`stage 1: "b": install 1 of 1, http://h/db.tar`, `stage 3: "a", "c": execute 1 of 1, run`}},
-		{"different steps of a stage", [][]Step{{run(1, "")}, {{Kind: Disk, InstallPath: "/data", Stage: 1}}}, true, []string{`stage 2: "a": execute 1 of 1, run`, `stage 2: "b": disk 1 of 1, /data`}},
+		{"stages, and nodes with the same steps", [][]Step{{run(2, "")}, {get}, {run(2, "")}}, true, []string{`stage 1: "b": install 1 of 1, http://h/db.tar`, `stage 2: "a", "c": execute 1 of 1, run`}},
+		{"different steps of a stage", [][]Step{{run(1, "")}, {{Kind: Disk, InstallPath: "/data", Stage: 1}}}, true, []string{`stage 1: "a": execute 1 of 1, run`, `stage 1: "b": disk 1 of 1, /data`}},
 		{"events", [][]Step{{run(0, Start), run(3, Stop), run(0, Uninstall)}}, true,
 			[]string{`stage 1: "a": execute 1 of 3, run (at each geni_start)`, `on geni_stop: "a": execute 2 of 3, run`, `on Delete: "a": execute 3 of 3, run`}},
-		{"many nodes", many, true, []string{`stage 2: "a", "b", "c", "d", "e", and 2 more: execute 1 of 1, run`}},
+		{"many nodes", many, true, []string{`stage 1: "a", "b", "c", "d", "e", and 2 more: execute 1 of 1, run`}},
 	} {
 		if d := cmp.Diff(tt.want, Outline(strings.Split("abcdefg", ""), tt.plan)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.rule, d)
