@@ -92,8 +92,8 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 				err = c.apply(v, &cs, &r, &after)
 			}
 			if err != nil {
-				if e, ok := errors.AsType[*am.Error](err); !ok || !c.call.BestEffort {
-					if ok && c.call.API == 3 && len(r.slivers) > 1 {
+				if !c.call.BestEffort || am.CodeOf(err) == am.ErrorCode {
+					if e, ok := errors.AsType[*am.Error](err); ok && !c.call.BestEffort && c.call.API == 3 && len(r.slivers) > 1 {
 						named := *e
 						named.Msg += "; nothing was changed: geni_best_effort=true changes the slivers that allow it"
 						err = &named

@@ -87,22 +87,28 @@ func sudoAccount(uid uint32) (account, error) {
 	}
 	group, _ := readFile(groupFile, fileLimit)
 	files, _ := filepath.Glob(sudoersFolder + "/*")
-	for _, file := range append(files, "/etc/sudoers") {
+	var sudoers []byte
+	for _, file := range append([]string{"/etc/sudoers"}, files...) { // which includes the others at its end
 		stat, err := os.Lstat(file)
-		if err != nil || strings.ContainsAny(filepath.Base(file), ".~") { // as sudo does
+		if err != nil || strings.ContainsAny(filepath.Base(file), ".~") || file == sudoersFile { // the first as sudo does; the records decide
 			continue
 		}
 		if s, ok := stat.Sys().(*syscall.Stat_t); !ok || s.Uid != 0 || !stat.Mode().IsRegular() || stat.Mode()&0o022 != 0 {
 			continue // not only root can write it
 		}
-		if text, err := readFile(file, fileLimit); err == nil && isSudoer(text, group, user) {
-			return user, nil
+		text, err := readFile(file, fileLimit)
+		if err != nil {
+			return account{}, err // it may have an exception
 		}
+		sudoers = append(append(sudoers, text...), '\n')
+	}
+	if isSudoer(sudoers, group, user) {
+		return user, nil
 	}
 	return account{}, fmt.Errorf("%s is not an account of the experiment and may not use sudo; rules for single commands do not work here, but root can allow all: %s ALL=(ALL) NOPASSWD:ALL", user.name, user.name)
 }
 
-// isSudoer reports whether a line of a sudoers file gives a user, or a group of the user, all rights
+// isSudoer reports whether a line of the sudoers files gives a user, or a group of the user, all rights
 // without a password. No other line gives any; but one with an exception takes all, since exceptions
 // are not known here.
 func isSudoer(sudoers, group []byte, user account) (may bool) {
