@@ -100,7 +100,6 @@ func commands() []command {
 		{"demo", "Run a whole experiment, as a demonstration", demoLong, &demoOptions{}},
 		{"check [FILE …]", "Find mistakes in a site or an RSpec", checkLong, &checkOptions{}},
 		{"compile FILE", "Compile RADL or a blueprint to a request", compileLong, &compileOptions{}},
-		{"import AD", "Create an inventory from an advertisement", importLong, &importOptions{}},
 		{"draw FILE", "Draw a request, a manifest or an advertisement", drawLong, &drawOptions{}},
 		{"reload", "Make a running server read its inventory again", reloadLong, &reloadOptions{}},
 		{"lockdown [--reason TEXT]", "Accept no new reservations", lockdownLong, &lockdownOptions{}},
@@ -162,7 +161,15 @@ var otherNames = map[string]string{
 	"login": "ssh", "connect": "ssh", "list": "status", "ls": "status", "show": "status",
 }
 
+// removedCommands says, for each command of an earlier release, what to do instead.
+var removedCommands = map[string]string{
+	"import": "write inventory.yaml by hand, and name each component as its component_id ends, so that saved requests still work; see \"Move an existing aggregate here\" in \"patchbay guide operator\"",
+}
+
 func unknownCommand(root *cobra.Command, name string) error {
+	if instead := removedCommands[name]; instead != "" {
+		return fmt.Errorf("the command %q was removed: %s", name, instead)
+	}
 	var names []string
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())

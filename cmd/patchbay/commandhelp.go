@@ -149,7 +149,6 @@ var helps = map[string]commandHelp{
   patchbay compile cluster.radl --set NumNodes=3 -o request.xml
   patchbay compile cluster.radl --against mysite/inventory.yaml
   patchbay compile more.radl --with cluster.radl`},
-	"import": {"documents", `  patchbay import advertisement.xml --out inventory.yaml`},
 	"draw": {"documents", `  patchbay draw request.xml
   patchbay draw --svg request.svg request.xml`},
 }

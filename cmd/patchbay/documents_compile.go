@@ -17,7 +17,6 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/inventory"
-	"patchbay/inventory/importad"
 	"patchbay/rspec"
 	"patchbay/rspec/compile"
 )
@@ -28,9 +27,9 @@ decision, such as the choice of images and sliver types.
 The language is detected from the content. up, check, draw, call Allocate and call
 CreateSliver take such files directly; compile shows what they send.
 
---against names what the aggregate offers: an inventory.yaml, or an advertisement that
-ListResources has returned. The default is the site of --config, PATCHBAY_CONFIG or the
-current folder. Without a site, images and sliver types are left to the aggregate.
+--against names what the aggregate offers: an inventory.yaml. The default is the site of
+--config, PATCHBAY_CONFIG or the current folder. Without a site, images and sliver types
+are left to the aggregate.
 
 --set gives values to parameters of RADL, @input.NAME@. At a terminal, compile asks for
 missing ones.
@@ -62,7 +61,7 @@ type compileOptions struct {
 func (o *compileOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	o.source.AddFlags(fs)
-	fs.StringVar(&o.Against, "against", "", "what the aggregate offers: an inventory or an advertisement (default: the site of --config, if there is one)")
+	fs.StringVar(&o.Against, "against", "", "what the aggregate offers: an inventory (default: the site of --config, if there is one)")
 	fs.StringArrayVar(&o.With, "with", nil, "an earlier source of the slice; may be given several times")
 	fs.StringVar(&o.ContentDir, "content", "", "a folder for the larger files of a blueprint; with --content-url")
 	fs.StringVar(&o.ContentURL, "content-url", "", "the http or https URL at which nodes find the folder of --content")
@@ -142,20 +141,14 @@ func (o *compileOptions) offer() (known compile.Options, err error) {
 	if err != nil {
 		return known, err
 	}
-	if !isXML(text) {
-		authority := "example.org"
-		if config != nil {
-			authority = config.Authority
-		}
-		known.Site, err = inventory.Parse(text, o.Against, authority)
-		return known, err
+	if isXML(text) {
+		return known, fmt.Errorf("%s: this is XML; --against takes an inventory, such as inventory.yaml", o.Against)
 	}
-	known.GivesAddresses = false
-	ad, err := importad.Read(text, importad.Options{File: filepath.Base(o.Against)})
-	if err != nil {
-		return known, fmt.Errorf("%s: %w; or give an inventory that \"patchbay import\" has created", o.Against, err)
+	authority := "example.org"
+	if config != nil {
+		authority = config.Authority
 	}
-	known.Site, err = inventory.Parse(ad.Text, o.Against, ad.Authority)
+	known.Site, err = inventory.Parse(text, o.Against, authority)
 	return known, err
 }
 

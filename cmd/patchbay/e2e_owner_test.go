@@ -67,8 +67,6 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 		s.log.Close()
 	})
 	in := func(name string) string { return filepath.Join(s.dir, name) }
-	ad := filepath.Join(t.TempDir(), "ad.xml")
-	must(os.WriteFile(ad, []byte(importedAd), 0o644))
 	radl := filepath.Join(t.TempDir(), "one.radl")
 	must(os.WriteFile(radl, []byte("system one ()\ndeploy one 1\n"), 0o644))
 	work := t.TempDir()
@@ -77,7 +75,7 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 		t.Helper()
 		tried[args[0]] = true
 		switch args[0] {
-		case "init", "import", "draw", "call", "login":
+		case "init", "draw", "call", "login":
 		default:
 			args = append(args, "--config", s.dir)
 		}
@@ -117,7 +115,6 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 		[]string{"user", "alice"}, []string{"user", "bob"}, []string{"slice", "lab", "--owner", "alice"},
 		[]string{"delegate", "lab", "--from", "alice", "--to", "bob"}, []string{"delegate", "lab", "--from", "alice", "--to", "bob", "-o", in("lent.xml")},
 		[]string{"tool", "portal", "--for", "alice"},
-		[]string{"import", ad, "--authority", s.name, "-o", in("other.yaml")},
 		[]string{"draw", in("request.xml"), "--svg", in("request.svg")}, []string{"compile", radl, "-o", in("compiled.xml")},
 		[]string{"check"}, []string{"clock", "--trust"}, []string{"maintenance", "pc3", "--reason", "new disks", "--for", "1h"},
 	)
@@ -186,7 +183,7 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 	must(os.Lchown(in("tools"), nobody, nobody))
 	for _, args := range [][]string{
 		{"tool", "portal", "--config", s.dir}, {"delegate", "lab", "--from", "alice", "--to", "bob", "-o", in("link/lent.xml"), "--config", s.dir},
-		{"draw", in("request.xml"), "--svg", in("link/request.svg")}, {"compile", radl, "-o", in("link/compiled.xml")}, {"import", ad, "--authority", s.name, "-o", in("link/other.yaml")},
+		{"draw", in("request.xml"), "--svg", in("link/request.svg")}, {"compile", radl, "-o", in("link/compiled.xml")},
 		{"backup", in("link/backup.db"), "--config", s.dir},
 	} {
 		if out, err := exec.Command(filepath.Join(bin, "patchbay"), args...).CombinedOutput(); err == nil || !strings.Contains(string(out), "permission denied") {
