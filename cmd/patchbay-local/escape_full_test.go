@@ -60,7 +60,6 @@ var tasks = map[string]func() string{
 	"flood-arp":     func() string { return flood(floodARP) },
 	"flood-udp":     func() string { return flood(floodUDP) },
 	"delete-links":  deleteLinks,
-	"ask-all-along": sendEchoes,
 }
 
 // listenInside listens at sockets that are unreachable from outside the node.

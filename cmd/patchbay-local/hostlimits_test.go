@@ -22,6 +22,7 @@ import (
 	"patchbay/am/store"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
+	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/provider"
 )
 
@@ -248,8 +249,10 @@ func processesLeaveRoom(t *testing.T, a *arena) {
 	if err := os.WriteFile(limits[0], []byte("100"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(a.gatewayPID(t), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
+	for _, pid := range a.childrenOf(gateway.Argv0) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
 	}
 	endpoint := getNode(t, a.provider, nodeA).List(provider.AttrLogin)[0]
 	wait.Clear(t, func() string {

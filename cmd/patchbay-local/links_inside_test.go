@@ -2,13 +2,11 @@ package main
 
 import (
 	endian "encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -215,60 +213,4 @@ func floodUDP(netlink.Link) (func() error, error) {
 		}
 		return err
 	}, nil
-}
-
-// echoTimes is what askAllAlong says: when each question left and when its answer
-// came, in ns since 1970; 0 if none came.
-type echoTimes struct{ Left, Came []int64 }
-
-const askSpace = 5 * time.Millisecond
-
-// sendEchoes sends echoes to a server of patchbay-linktest for a time.
-func sendEchoes() string {
-	c, err := net.Dial("udp", told.Address)
-	if err != nil {
-		return err.Error()
-	}
-	n := int(told.Time / askSpace)
-	a := echoTimes{Left: make([]int64, n), Came: make([]int64, n)}
-	var mu sync.Mutex
-	go func() {
-		b := make([]byte, 100)
-		for {
-			k, err := c.Read(b)
-			if err != nil || k < 24 || b[4] != 2 {
-				continue
-			}
-			if i := endian.BigEndian.Uint64(b[16:]); i < uint64(n) {
-				mu.Lock()
-				a.Came[i] = time.Now().UnixNano()
-				mu.Unlock()
-			}
-		}
-	}()
-	fmt.Println("begun")
-	question := make([]byte, 64)
-	copy(question, "pbg1\x01")
-	for i := range n {
-		endian.BigEndian.PutUint64(question[16:], uint64(i))
-		a.Left[i] = time.Now().UnixNano()
-		_, _ = c.Write(question)
-		time.Sleep(askSpace)
-	}
-	for range 10 { // what is late is not lost
-		time.Sleep(200 * time.Millisecond)
-		mu.Lock()
-		all := !slices.Contains(a.Came, 0)
-		mu.Unlock()
-		if all {
-			break
-		}
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	text, err := json.Marshal(a)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"patchbay/am/testkit/require"
-	"patchbay/inventory/provider"
 )
 
 // testLinks are links of all kinds, for what makes them: all properties alone
@@ -36,8 +35,7 @@ func testLinks() []testLink {
 }
 
 // TestLinksHaveRequestedProperties sends real traffic between real nodes, over links made by
-// each of the means that this host has. BenchmarkLinks measures the same, and is
-// strict.
+// each of the means that this host has.
 func TestLinksHaveRequestedProperties(t *testing.T) {
 	require.Root(t)
 	require.TUN(t)
@@ -68,36 +66,6 @@ func TestLinksHaveRequestedProperties(t *testing.T) {
 	var b bytes.Buffer
 	printMeasured(&b, rows)
 	t.Logf("links:\n%s", &b)
-}
-
-// What no means can do is refused before anything is reserved, by name.
-func TestImpossibleLatencyIsRefused(t *testing.T) {
-	require.Root(t)
-	b := newTestSite(t, "links-no")
-	s := b.draw("refused", 0, []testLink{between("slow", linkProperties{latency: 61_000}, linkProperties{})})
-	for _, dry := range []bool{true, false} {
-		changes, err := b.provider.Set(t.Context(), s.updates(), dry)
-		if err != nil || len(changes) != 2 {
-			t.Fatalf("set: %v, %v", changes, err)
-		}
-		refused := 0
-		for _, c := range changes {
-			if c.Err != nil {
-				refused++
-				if !strings.Contains(c.Err.Error(), "latency") || !strings.Contains(c.Err.Error(), "slow") {
-					t.Errorf("refused with %q, which names neither the property nor the link", c.Err)
-				}
-			}
-		}
-		if refused == 0 {
-			t.Errorf("dry run %v: latency was promised where nothing can make it: %v", dry, changes)
-		}
-	}
-	for _, letter := range s.letters() {
-		if r := getNode(t, b.provider, s.id(letter)); !provider.Gone(r) {
-			s.remove(t, s.id(letter))
-		}
-	}
 }
 
 // linktestIsInNodes: everybody in a node has the program that measures, by its name.
