@@ -1,4 +1,4 @@
-package main
+package conformance_test
 
 import (
 	"bytes"
@@ -18,7 +18,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -214,54 +213,6 @@ func accepted(version int, method string, when func(*mutation) bool) func(*mutat
 			m.succeed("<rspec/>")
 		}
 	})
-}
-
-// probeLab is a correct aggregate with a user, and the credential of an expired slice.
-type probeLab struct {
-	dir, folder, url string
-	gone             string // a file
-	until            time.Time
-}
-
-func newProbeLab(t *testing.T) *probeLab {
-	t.Helper()
-	dir := newSiteWith(t, []string{"user", "alice"})
-	removeSimulatedDelays(t, dir)
-	l := &probeLab{dir: dir, folder: filepath.Join(dir, "users", "alice"), url: serve(t, dir).url}
-	l.gone, l.until = l.slice(t, "gone", "2s"), time.Now().Add(3*time.Second)
-	return l
-}
-
-func (l *probeLab) slice(t *testing.T, name, life string) string {
-	t.Helper()
-	if code, out := runCommand(t, "slice", name, "--owner", "alice", "--expires", life, "--config", l.dir); code != 0 {
-		t.Fatal(out)
-	}
-	return filepath.Join(l.folder, "slices", name+"-cred.xml")
-}
-
-// config creates a slice. The URL is missing.
-func (l *probeLab) config(t *testing.T, name string) conformance.Config {
-	t.Helper()
-	me, err := readCaller([]string{l.folder}, l.slice(t, name, "1d"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := conformance.Config{
-		CertFile: me.certFile, KeyFile: me.keyFile, Wait: time.Minute, SliceURN: me.sliceURN,
-		Expired: func(context.Context) ([]byte, string, error) {
-			time.Sleep(time.Until(l.until))
-			return []byte(readFile(t, l.gone)), "urn:publicid:IDN+testbed.example.org+slice+gone", nil
-		},
-	}
-	for _, x := range me.credentials {
-		if x.kind == "slice" {
-			c.Slice, c.SliceExpires = []byte(x.text), x.expires
-		} else {
-			c.User = []byte(x.text)
-		}
-	}
-	return c
 }
 
 func runProbe(t *testing.T, ctx context.Context, c conformance.Config) *conformance.Report {

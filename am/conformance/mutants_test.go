@@ -1,4 +1,4 @@
-package main
+package conformance_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"patchbay/am/conformance"
 	"patchbay/am/testkit/wait"
@@ -172,17 +173,33 @@ var probeMutants = []struct {
 	{check: "types2.envelope", name: "code as text", mutate: on(2, "RenewSliver", func(m *mutation) { m.answer = set(m.answer, "code", xmlrpc.Struct{{Name: "geni_code", Value: "0"}}) })},
 }
 
-// TestProbeNamesEachMutant runs the probe on a correct aggregate, which keeps everything, and on
-// mutants of it. For each, exactly one check must be broken.
-func TestProbeNamesEachMutant(t *testing.T) {
-	if len(probeMutants) < 40 {
-		t.Fatalf("only %d mutants", len(probeMutants))
+// TestProbe runs the probe on one aggregate, behind different proxies.
+func TestProbe(t *testing.T) {
+	lab := newProbeLab(t, "")
+	t.Run("stopped", func(t *testing.T) { stoppedProbeCleansUp(t, lab) }) // alone: it counts the slivers
+	for name, test := range map[string]func(*testing.T, *probeLab){
+		"mutants": probeNamesEachMutant, "one version": probeOfOneVersion, "version of the URL": probeAsksForTheVersion,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, lab)
+		})
 	}
-	lab := newProbeLab(t)
+}
+
+// probeNamesEachMutant runs the probe on a correct aggregate, which keeps everything, and on
+// mutants of it. For each, exactly one check must be broken.
+func probeNamesEachMutant(t *testing.T, lab *probeLab) {
+	gone, expired := lab.slice(t, "gone", "2s")
+	until := time.Now().Add(3 * time.Second)
 	run := func(t *testing.T, name string, mutate func(*mutation), raw func([]byte, http.ResponseWriter) bool) *conformance.Report {
 		t.Helper()
 		proxy := newMutatingProxy(t, lab.url, lab.folder, mutate, raw)
 		c := lab.config(t, name)
+		c.Expired = func(context.Context) ([]byte, string, error) {
+			wait.Until(t, "the slice has expired", func() bool { return time.Now().After(until) })
+			return expired, gone, nil
+		}
 		c.URL, c.Other = proxy+"/am/3.0", proxy+"/am/2.0"
 		return runProbe(t, t.Context(), c)
 	}
@@ -211,9 +228,8 @@ func TestProbeNamesEachMutant(t *testing.T) {
 	}
 }
 
-// TestProbeOfOneVersion runs the probe on aggregates with one version of the API.
-func TestProbeOfOneVersion(t *testing.T) {
-	lab := newProbeLab(t)
+// probeOfOneVersion runs the probe on aggregates with one version of the API.
+func probeOfOneVersion(t *testing.T, lab *probeLab) {
 	for _, x := range []struct{ has, lacks string }{{"3", "2"}, {"2", "3"}} {
 		t.Run("version "+x.has, func(t *testing.T) {
 			proxy := newMutatingProxy(t, lab.url, lab.folder, func(m *mutation) {
@@ -239,9 +255,8 @@ func TestProbeOfOneVersion(t *testing.T) {
 	}
 }
 
-// TestProbeAsksForTheVersion runs the probe on an aggregate of version 2 whose URL does not name it.
-func TestProbeAsksForTheVersion(t *testing.T) {
-	lab := newProbeLab(t)
+// probeAsksForTheVersion runs the probe on an aggregate of version 2 whose URL does not name it.
+func probeAsksForTheVersion(t *testing.T, lab *probeLab) {
 	proxy := newMutatingProxy(t, lab.url, lab.folder, func(m *mutation) {
 		if m.call.Method == "GetVersion" {
 			m.member("geni_api", 2)
@@ -264,11 +279,9 @@ func TestProbeAsksForTheVersion(t *testing.T) {
 	}
 }
 
-// TestStoppedProbeCleansUp ends the context when nodes exist.
-func TestStoppedProbeCleansUp(t *testing.T) {
-	lab := newProbeLab(t)
+// stoppedProbeCleansUp ends the context when nodes exist.
+func stoppedProbeCleansUp(t *testing.T, lab *probeLab) {
 	c := lab.config(t, "stopped")
-	c.URL = lab.url + "/am/3.0"
 	ctx, stop := context.WithCancel(t.Context())
 	c.Progress = func(name string, _, _ int) {
 		if name == "life3.started" {
@@ -282,7 +295,6 @@ func TestStoppedProbeCleansUp(t *testing.T) {
 		}
 	}
 	wait.Until(t, "no slivers are left", func() bool {
-		_, out := runCommand(t, "slivers", "--config", lab.dir)
-		return strings.Contains(out, "There are no slivers.")
+		return !lab.hasSlivers(t)
 	})
 }

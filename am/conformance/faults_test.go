@@ -1,7 +1,6 @@
-package main
+package conformance_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,25 +23,9 @@ func TestProbeOfFaults(t *testing.T) {
 		{"hang", "life3.configured", "is geni_pending_allocation", 3 * time.Second},
 	} {
 		t.Run(x.fault, func(t *testing.T) {
-			dir := newSiteWith(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
-			removeSimulatedDelays(t, dir)
-			edit(t, filepath.Join(dir, "providers", "simulated.yaml"), "\nchance: {}", "\nchance: {"+x.fault+": 1}")
-			s := serve(t, dir)
-			me, err := readCaller([]string{filepath.Join(dir, "users", "alice")}, "first")
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := conformance.Config{
-				URL: s.url + "/am/3.0", CertFile: me.certFile, KeyFile: me.keyFile, SliceURN: me.sliceURN, Wait: x.wait,
-				Groups: []string{"version", "life"}, Only: []string{"version3", "life3"},
-			}
-			for _, y := range me.credentials {
-				if y.kind == "slice" {
-					c.Slice = []byte(y.text)
-				} else {
-					c.User = []byte(y.text)
-				}
-			}
+			t.Parallel() // it mostly waits
+			c := newProbeLab(t, x.fault+": 1").config(t, "first")
+			c.Wait, c.Groups, c.Only = x.wait, []string{"version", "life"}, []string{"version3", "life3"}
 			r, err := conformance.Run(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
