@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -46,9 +47,17 @@ var templates struct {
 // after init.
 func newSiteWith(t testing.TB, commands ...[]string) string {
 	t.Helper()
+	dir := filepath.Join(t.TempDir(), "site")
+	newSiteAt(t, dir, []string{"init", "--authority", "testbed.example.org", "--listen", "127.0.0.1:0"}, commands...)
+	return dir
+}
+
+// newSiteAt copies a site to dir that was created by init and some commands.
+func newSiteAt(t testing.TB, dir string, init []string, commands ...[]string) {
+	t.Helper()
 	templates.Lock()
 	defer templates.Unlock()
-	key := fmt.Sprint(commands)
+	key := fmt.Sprint(init, commands)
 	if templates.made[key] == "" {
 		if templates.folder == "" {
 			var err error
@@ -57,22 +66,20 @@ func newSiteWith(t testing.TB, commands ...[]string) string {
 			}
 			templates.made = map[string]string{}
 		}
-		dir := filepath.Join(templates.folder, fmt.Sprint(len(templates.made)))
-		if code, out := runCommand(t, "init", "--authority", "testbed.example.org", "--listen", "127.0.0.1:0", dir); code != 0 {
+		made := filepath.Join(templates.folder, fmt.Sprint(len(templates.made)))
+		if code, out := runCommand(t, append(slices.Clone(init), made)...); code != 0 {
 			t.Fatalf("init: %d\n%s", code, out)
 		}
 		for _, args := range commands {
-			if code, out := runCommand(t, append(args, "--config", dir)...); code != 0 {
+			if code, out := runCommand(t, append(slices.Clone(args), "--config", made)...); code != 0 {
 				t.Fatal(out)
 			}
 		}
-		templates.made[key] = dir
+		templates.made[key] = made
 	}
-	dir := filepath.Join(t.TempDir(), "site")
 	if err := execute("cp", "-a", templates.made[key], dir); err != nil {
 		t.Fatal(err)
 	}
-	return dir
 }
 
 func wantTexts(t testing.TB, text string, parts ...string) {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,11 +17,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/display"
 	"patchbay/am/testkit/require"
-	"patchbay/am/testkit/wait"
 	"patchbay/am/urn"
 	"patchbay/credentials/trial"
 )
@@ -89,10 +86,7 @@ func newServedSite(t testing.TB, name string, f *federation, root *identity) *se
 		t.Fatal(err)
 	}
 	s := &servedSite{t: t, bin: bin, name: name, dir: filepath.Join(t.TempDir(), "site")}
-	out, err := exec.Command(filepath.Join(bin, "patchbay"), "init", "--authority", name, "--public-url", "https://am.example.org:8443", s.dir).CombinedOutput()
-	if err != nil {
-		t.Fatalf("init: %v\n%s", err, out)
-	}
+	newSiteAt(t, s.dir, []string{"init", "--authority", name, "--public-url", "https://am.example.org:8443"})
 	if root != nil {
 		write(t, filepath.Join(s.dir, "trusted", "theirs.pem"), readFile(t, root.cert))
 	}
@@ -212,31 +206,21 @@ const oneNode = `<?xml version="1.0" encoding="UTF-8"?>
 // certificates with the access method that Go's parser refuses, xmlsec1 signs
 // credentials, and the calls are those of jFed's automated test.
 func TestOutsideLife(t *testing.T) {
-	for _, tt := range []struct {
-		rule    string
-		chain   bool
-		sub     bool // the authority of user and slice is a sub-authority
-		keyAlg  []string
-		sig, di string
-	}{
-		{rule: "leaf only, rsa-sha256"},
-		{rule: "with its chain, rsa-sha1", chain: true, sig: "http://www.w3.org/2000/09/xmldsig#rsa-sha1", di: "http://www.w3.org/2000/09/xmldsig#sha1"},
-		{rule: "sub-authority, ECDSA client key", chain: true, sub: true},
-	} {
-		t.Run(tt.rule, func(t *testing.T) {
+	for _, sub := range []bool{false, true} { // whether the authority of user and slice is a sub-authority
+		t.Run(fmt.Sprintf("sub-authority %v", sub), func(t *testing.T) {
 			t.Parallel() // it mostly waits
 			f := newFederation(t, "fed.example.org")
 			root := f.issue(f.urn("authority", "ca"), true, nil)
 			issuer := root
-			if tt.sub {
+			if sub {
 				f.name = "fed.example.org:proj"
 				issuer = f.issue(f.urn("authority", "sa"), true, root)
 				f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"}
 			}
 			user := f.issue(f.urn("user", "alice"), false, issuer)
 			slice := f.issue(f.urn("slice", "test_1.x"), false, issuer)
-			if tt.sig != "" {
-				f.sigAlg, f.digAlg = tt.sig, tt.di
+			if !sub {
+				f.sigAlg, f.digAlg = "http://www.w3.org/2000/09/xmldsig#rsa-sha1", "http://www.w3.org/2000/09/xmldsig#sha1"
 			}
 			userCred := f.sign(statement{owner: user, target: user, privileges: []string{"*"}}, issuer)
 			sliceCred := f.sign(statement{owner: user, target: slice, privileges: []string{"*"}}, issuer)
@@ -244,12 +228,8 @@ func TestOutsideLife(t *testing.T) {
 			s := newServedSite(t, "testbed.example.org", f, root)
 			s.appendSettings("timing: {make: 1s, start: 1s, stop: 100ms, restart: 200ms, users: 100ms, remove: 50ms}\njitter: 0\n")
 			s.start()
-			shown := user.cert
-			if tt.chain {
-				shown = user.full
-			}
 			jfedScript(t, (&clientTestSite{s, nil}).newClientOf(t, trial.User{
-				URN: urn.MustParse(user.urn), Certificate: []byte(readFile(t, shown)), Key: []byte(readFile(t, user.key)), Credential: []byte(userCred), SSHPublicKey: []byte(sshKey(t)),
+				URN: urn.MustParse(user.urn), Certificate: []byte(readFile(t, user.full)), Key: []byte(readFile(t, user.key)), Credential: []byte(userCred), SSHPublicKey: []byte(sshKey(t)),
 			}, 3), slice.urn, sliceCred)
 			s.stop()
 		})
@@ -263,88 +243,6 @@ func checkManifest(t *testing.T, manifest, sliver string) {
 	_, theirs, _ := strings.Cut(oneNode, `<node client_id="theirs"`)
 	wantTexts(t, manifest, `<node client_id="theirs"`+theirs, "<!-- one node -->", `<j:location x="100.0" y="50.5"/>`, "client_id='node0'",
 		`sliver_id="`+sliver+`"`, "http://www.geni.net/resources/rspec/3/manifest.xsd", `type="manifest"`)
-}
-
-// TestHangingNode has a provider that hangs for one node: another slice becomes ready
-// without delay.
-func TestHangingNode(t *testing.T) {
-	f := newFederation(t, "fed.example.org")
-	root := f.issue(f.urn("authority", "sa"), true, nil)
-	user := f.issue(f.urn("user", "alice"), false, root)
-	hung := f.issue(f.urn("slice", "hung"), false, root)
-	grant := func(x *identity) []client.Credential {
-		return signedCredentials(f.sign(statement{owner: user, target: x, privileges: []string{"*"}}, root))
-	}
-	s := newServedSite(t, "testbed.example.org", f, root)
-	s.appendSettings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\ncomponents: [{name: pc3, behaviour: hang}]\n")
-	s.start()
-	c := s.client(user, true)
-	begin := func(slice, component string, cred []client.Credential) {
-		t.Helper()
-		request := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="n" component_id="urn:publicid:IDN+testbed.example.org+node+` + component + `"/></rspec>`
-		for _, call := range []func() (client.Reply, error){
-			func() (client.Reply, error) {
-				_, r, err := c.Allocate(t.Context(), slice, cred, request, client.Options{})
-				return r, err
-			},
-			func() (client.Reply, error) {
-				_, r, err := c.Provision(t.Context(), []string{slice}, cred, client.Options{})
-				return r, err
-			},
-		} {
-			if r, err := call(); err != nil || r.Code != am.Success {
-				t.Fatalf("%v %v", r.Output, err)
-			}
-		}
-	}
-	operational := func(slice string, cred []client.Credential) string {
-		a, _, err := c.Status(t.Context(), []string{slice}, cred, client.Options{})
-		if err != nil || len(a.Slivers) != 1 {
-			t.Fatalf("Status: %v %v", a, err)
-		}
-		return a.Slivers[0].Operational
-	}
-	hc := grant(hung)
-	begin(hung.urn, "pc3", hc)
-	time.Sleep(300 * time.Millisecond) // it hangs by then
-	// A sliver that waits for the hanging one would need its timeout of 10 seconds. A
-	// busy host may be as slow once, but not each time.
-	for try := 1; ; try++ {
-		good := f.issue(f.urn("slice", fmt.Sprint("good", try)), false, root)
-		gc := grant(good)
-		began := time.Now()
-		begin(good.urn, fmt.Sprint("pc", 3+try), gc)
-		wait.Until(t, "made", func() bool { return operational(good.urn, gc) == "geni_notready" })
-		if _, r, err := c.PerformOperationalAction(t.Context(), []string{good.urn}, gc, "geni_start", client.Options{}); err != nil || r.Code != am.Success {
-			t.Fatalf("geni_start: %v %v", r.Output, err)
-		}
-		wait.Until(t, "ready", func() bool { return operational(good.urn, gc) == "geni_ready" })
-		took := time.Since(began)
-		t.Logf("ready %v after Allocate, beside a node that hangs", took.Round(time.Millisecond))
-		if took < 6*time.Second {
-			break
-		}
-		if try == 4 {
-			t.Errorf("ready only %v after Allocate", took)
-			break
-		}
-	}
-	if got := operational(hung.urn, hc); got != "geni_pending_allocation" {
-		t.Errorf("the hanging node is %s: it does not hang", got)
-	}
-	_, metrics := get(t, s.admin+"/metrics")
-	for _, action := range []string{"get", "set"} {
-		wantTexts(t, metrics, `patchbay_provider_call_duration_seconds_count{action="`+action+`",provider="simulated"}`)
-	}
-	// A killed server ends the hanging provider too.
-	s.kill()
-	wait.Until(t, "no provider left", func() bool {
-		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-		return !slices.ContainsFunc(lines, func(file string) bool {
-			b, _ := os.ReadFile(file)
-			return strings.HasPrefix(string(b), filepath.Join(s.bin, "patchbay-local"))
-		})
-	})
 }
 
 // patchbay runs the built program, and returns its output and exit status.

@@ -183,7 +183,7 @@ func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 // length; chunks from a client are accepted.
 func TestTrap33OldHTTP(t *testing.T) {
 	t.Parallel()
-	s := newClientTestSite(t, "timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	s := newClientTestSite(t, instantNodes)
 	v := s.newClient(t, "alice", 3)
 	encode := func(method string, params ...xmlrpc.Value) string {
 		b, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})

@@ -20,17 +20,6 @@ type operatedSite struct {
 	mine []client.Credential // user credentials
 }
 
-func newOperatedSite(t *testing.T) *operatedSite {
-	t.Helper()
-	f := newFederation(t, "fed.example.org")
-	root := f.issue(f.urn("authority", "sa"), true, nil)
-	user := f.issue(f.urn("user", "alice"), false, root)
-	o := &operatedSite{newServedSite(t, "testbed.example.org", f, root), t, f, root, user, signedCredentials(f.sign(statement{owner: user, target: user, privileges: []string{"*"}}, root))}
-	o.appendSettings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
-	o.start()
-	return o
-}
-
 // slice issues a credential for a new slice.
 func (o *operatedSite) slice(name string) (urn string, cred []client.Credential) {
 	x := o.f.issue(o.f.urn("slice", name), false, o.root)

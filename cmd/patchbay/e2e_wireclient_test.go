@@ -36,12 +36,17 @@ type clientTestSite struct {
 	authority *trial.Authority
 }
 
+// instantNodes are settings of the simulated provider without delays.
+const instantNodes = "timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n"
+
 // newClientTestSite serves the site testbed.example.org with these settings of the
-// provider.
-func newClientTestSite(t testing.TB, settings string) *clientTestSite {
+// provider, and with more lines of patchbay.yaml.
+func newClientTestSite(t testing.TB, settings string, more ...string) *clientTestSite {
 	t.Helper()
 	s := newServedSite(t, "testbed.example.org", nil, nil)
 	s.appendSettings(settings)
+	file := filepath.Join(s.dir, "patchbay.yaml")
+	write(t, file, readFile(t, file)+strings.Join(more, ""))
 	s.start()
 	a, err := trial.Open(filepath.Join(s.dir, "authority"))
 	if err != nil {

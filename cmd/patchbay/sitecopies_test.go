@@ -63,7 +63,7 @@ func serveReadySite(t *testing.T) (k *backupTest, s *serverProcess, alice func(u
 	t.Helper()
 	k = newBackupTest(t)
 	settings := k.path("providers/simulated.yaml")
-	write(t, settings, "timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	write(t, settings, instantNodes)
 	home := filepath.Join(t.TempDir(), "alice") // outside the site, which moves
 	if err := os.CopyFS(home, os.DirFS(k.path("users/alice"))); err != nil {
 		t.Fatal(err)
@@ -151,64 +151,6 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	wait.Until(t, "the copy ends its leases", func() bool { _, out := alice(moved.url, "Status"); return strings.Contains(out, "SEARCHFAILED") })
 	wantTexts(t, serveRefused(t, k.dir), ") uses the providers in ")
 	moved.stop()
-}
-
-// TestMovedSites stops a site, moves or copies its folder in the usual ways, and serves
-// the result: the nodes are ready as before, unless it is a copy.
-func TestMovedSites(t *testing.T) {
-	k, s, alice := serveReadySite(t)
-	s.stop()
-	backup := filepath.Join(t.TempDir(), "backup.db")
-	k.runOK([]string{"backup", backup})
-	for _, tt := range []struct {
-		rule   string
-		make   func(from, to string) error
-		before []string // a command for the new folder
-		copy   bool
-	}{
-		{"mv", os.Rename, nil, false},
-		{"cp -a", func(from, to string) error { return execute("cp", "-a", from, to) }, nil, true},
-		{"cp -a and move", func(from, to string) error { return execute("cp", "-a", from, to) }, []string{"move"}, false},
-		{"cp -a and restore", func(from, to string) error { return execute("cp", "-a", from, to) }, []string{"restore", "--yes", backup}, false},
-		{"cp -a without the store, and restore", func(from, to string) error {
-			return errors.Join(execute("cp", "-a", from, to), os.Remove(filepath.Join(to, "state.db")))
-		}, []string{"restore", backup}, false},
-		{"restore where it is", os.Rename, []string{"restore", "--yes", backup}, false},
-		{"the program is stopped and started", os.Rename, nil, false},
-	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "site")
-			if err := tt.make(k.dir, dir); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := os.Stat(k.dir); errors.Is(err, fs.ErrNotExist) {
-				defer func() {
-					if err := os.Rename(dir, k.dir); err != nil {
-						t.Fatal(err)
-					}
-				}()
-			}
-			if tt.before != nil {
-				if code, out := runCommand(t, append(tt.before, "--config", dir)...); code != 0 {
-					t.Fatal(out)
-				}
-			}
-			if tt.copy {
-				wantTexts(t, serveRefused(t, dir), "it is a copy")
-				return
-			}
-			if code, out := runCommand(t, "check", "--config", dir); code != 0 {
-				t.Errorf("check: %d\n%s", code, out)
-			}
-			s := serve(t, dir)
-			wait.Until(t, "it works", func() bool { _, out := alice(s.url, "Status"); return strings.Count(out, "geni_ready") == 2 })
-			if code, out := alice(s.url, "PerformOperationalAction", "restart"); code != 0 {
-				t.Error(out)
-			}
-			wait.Until(t, "its nodes are ready again", func() bool { _, out := alice(s.url, "Status"); return strings.Count(out, "geni_ready") == 2 })
-			s.stop()
-		})
-	}
 }
 
 func execute(words ...string) error {
