@@ -2,7 +2,6 @@ package main
 
 import (
 	"archive/zip"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,13 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	"patchbay/am/testkit/hoststate"
-	"patchbay/am/testkit/require"
-	"patchbay/am/testkit/wait"
 )
 
 // classMember is a user of a class, with the unpacked folder of their bundle.
@@ -137,101 +130,4 @@ func TestBundleSufficesOnAnotherMachine(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestOnHostAClassOfThirty creates a class with one command, and runs it on one host.
-// Each user unpacks a bundle and follows its README.txt. Half of them bring SSH keys, and
-// half request exclusive nodes. One more command renews expired users.
-func TestOnHostAClassOfThirty(t *testing.T) {
-	const class, forget = 30, 3
-	s := newLocalSite(t, "class.example.org")
-	for _, tool := range []string{"ssh-keygen", "ssh-agent", "ssh-add"} {
-		require.Tool(t, tool)
-	}
-	before := s.hostState()
-	const request = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
-  <node client_id="server"><sliver_type name="container"/></node>
-</rspec>
-`
-	write(t, filepath.Join(s.dir, "request.xml"), request)
-	s.start()
-	setPublicURL(t, s.dir, s.url)
-
-	keys, bundles := t.TempDir(), filepath.Join(t.TempDir(), "bundles")
-	var list strings.Builder
-	for i := range class {
-		if fmt.Fprintf(&list, "student_%d", i); i%2 == 1 {
-			key := fmt.Sprintf("key%d", i)
-			if err := execute("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(keys, key)); err != nil {
-				t.Fatal(err)
-			}
-			list.WriteString(" " + key + ".pub")
-		}
-		list.WriteString("\n")
-	}
-	write(t, filepath.Join(keys, "class.txt"), list.String())
-	s.runOK("user", "--list", filepath.Join(keys, "class.txt"), "--slice", "lab1", "--bundle", bundles)
-
-	students := make([]*classMember, class)
-	for i := range students {
-		name := fmt.Sprintf("student_%d", i)
-		students[i] = unpack(t, filepath.Join(bundles, name+".zip"), name, fmt.Sprintf("lab1-student-%d", i))
-		if i%2 == 1 {
-			students[i].key = filepath.Join(keys, fmt.Sprintf("key%d", i))
-		}
-		if i%4 < 2 {
-			write(t, filepath.Join(students[i].dir, "request.xml"), strings.Replace(request, "<node ", `<node exclusive="true" `, 1))
-		}
-	}
-	together := func(what string, list []*classMember, does func(*classMember) error) {
-		t.Helper()
-		began, problems := time.Now(), make([]error, len(list))
-		var all sync.WaitGroup
-		for i, who := range list {
-			all.Go(func() { problems[i] = does(who) })
-		}
-		all.Wait()
-		if err := errors.Join(problems...); err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%s of %d students: %.1f s", what, len(list), time.Since(began).Seconds())
-	}
-	together("up", students, func(who *classMember) error {
-		return who.wantOutput("next:  patchbay ssh --user . server\n", "patchbay", "up", "--user", ".", "--slice", who.slice, "request.xml")
-	})
-	together("ssh", students, (*classMember).logIn)
-	together("down", students[forget:], func(who *classMember) error {
-		return who.wantOutput("Slice "+who.slice+": all nodes are deleted.\n", "patchbay", "down", "--user", ".", who.slice)
-	})
-	began := time.Now()
-	wait.Until(t, "only nodes that were forgotten are left", func() bool { return strings.Count(s.runOK("slices", "lab1-*"), "lab1-student-") == forget })
-	t.Logf("until their files are gone, too: %.1f s", time.Since(began).Seconds())
-	if out, err := exec.Command("sh", "-c", "patchbay slices 'lab1-*' --config "+s.dir+" | awk 'NR > 1 {print $1}' | xargs -r patchbay release --config "+s.dir).CombinedOutput(); err != nil {
-		t.Fatalf("release: %v\n%s", err, out)
-	}
-	wait.Until(t, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "server") })
-	s.stop()
-	s.local("clean")
-	hoststate.Await(t, before, time.Minute)
-}
-
-// wantOutput runs a command in the user's folder, which must succeed and print want.
-func (s *classMember) wantOutput(want string, command ...string) error {
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Dir = s.dir
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), want) {
-		return fmt.Errorf("%s: %v: %w\n%s", s.name, command, err, out)
-	}
-	return nil
-}
-
-// logIn logs in to the node as README.txt says, and looks for the user's account. A
-// user's own key is in an agent, which ends with the command.
-func (s *classMember) logIn() error {
-	command := []string{"patchbay", "ssh", "--user", ".", "server", "id -un; geni-get slice_urn"}
-	if filepath.Dir(s.key) != s.dir {
-		command = append([]string{"ssh-agent", "sh", "-c", `ssh-add -q "$0" && "$@"; status=$?; kill $SSH_AGENT_PID; exit $status`, s.key}, command...)
-	}
-	return s.wantOutput(s.name+"\nurn:publicid:IDN+class.example.org+slice+"+s.slice+"\n", command...)
 }

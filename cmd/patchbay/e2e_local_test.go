@@ -450,3 +450,32 @@ func checkDemoMeasurements(t *testing.T, out string) {
 		}
 	}
 }
+
+// hostState returns everything on this host that belongs to the site.
+func (s *localSite) hostState() hoststate.State {
+	s.t.Helper()
+	c, err := hoststate.Take(hoststate.Options{Only: []string{s.instance, s.dir}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// createUsers creates alice and their slices.
+func (s *localSite) createUsers(slices ...string) {
+	s.t.Helper()
+	s.runOK("user", "alice")
+	for _, name := range slices {
+		s.runOK("slice", name, "--owner", "alice")
+	}
+}
+
+// runOK runs an operator's command, which must succeed, and returns its output.
+func (s *localSite) runOK(args ...string) string {
+	s.t.Helper()
+	code, out := runCommand(s.t, append(args, "--config", s.dir)...)
+	if code != 0 {
+		s.t.Fatalf("%q: exit status %d\n%s", args, code, out)
+	}
+	return out
+}

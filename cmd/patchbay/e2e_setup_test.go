@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -179,8 +178,6 @@ func (x *setupSlice) await(what string, ok func(client.Sliver) bool, nodes ...st
 	return all
 }
 
-func isOff(s client.Sliver) bool { return s.Operational == string(am.NotReady) }
-
 // awaitSetUp waits until all slivers are ready. It fails unless all their steps are done.
 func (x *setupSlice) awaitSetUp() map[string]client.Sliver {
 	x.t.Helper()
@@ -305,26 +302,6 @@ func unixTime(t testing.TB, text string) time.Time {
 	return time.UnixMicro(int64(seconds * 1e6))
 }
 
-// printedSpans returns the times that the steps of stagesRequest print.
-func printedSpans(t testing.TB, all map[string]client.Sliver) (spans []span) {
-	t.Helper()
-	for name, s := range all {
-		for _, v := range s.Services {
-			times := strings.Fields(v.Output)
-			if len(times) != 2 {
-				t.Fatalf("%s has printed %q", name, v.Output)
-			}
-			spans = append(spans, span{name, v.Stage, unixTime(t, times[0]), unixTime(t, times[1])})
-		}
-	}
-	return spans
-}
-
-// lastOf returns the time when the last step ended.
-func lastOf(spans []span) time.Time {
-	return slices.MaxFunc(spans, func(a, b span) int { return a.ended.Compare(b.ended) }).ended
-}
-
 // journalSpans returns the times at which each node wrote down that a step began and ended.
 func (x *setupSlice) journalSpans(all map[string]client.Sliver) (spans []span) {
 	x.t.Helper()
@@ -370,9 +347,6 @@ func threeTiers(t testing.TB) string {
 	return readFile(t, filepath.Join(cmd.Dir, "three-tier.xml"))
 }
 
-// tierNodes are the nodes of the guide's request by their stage.
-var tierNodes = [][]string{{"database"}, {"web1", "web2"}, {"balancer"}}
-
 // wantBalanced asks the balancer twice.
 func (x *setupSlice) wantBalanced() {
 	x.t.Helper()
@@ -383,20 +357,9 @@ func (x *setupSlice) wantBalanced() {
 	}
 }
 
-// TestOnHostSetup proves on real nodes that the steps of a request run as the guide "setup" says.
+// TestOnHostSetup runs the experiment of the guide "setup" on real nodes.
 func TestOnHostSetup(t *testing.T) {
-	s := newSetupSite(t, "tiers", "killed", "fifty", "tosca", "failed", "hostile", "operations", "other")
-	t.Run("ThreeTiers", func(t *testing.T) { testThreeTiers(t, s) })
-	t.Run("KilledNodes", func(t *testing.T) { testKilledNodes(t, s) })
-	t.Run("Operations", func(t *testing.T) { testOperations(t, s) })
-	t.Run("FiftyNodes", func(t *testing.T) { testFiftyNodes(t, s) })
-	testArtifacts(t, s)
-	testRefusedArtifacts(t, s)
-}
-
-// testThreeTiers runs the experiment of the guide.
-func testThreeTiers(t *testing.T, s *setupSite) {
-	x := s.slice(t, "tiers")
+	x := newSetupSite(t, "tiers").slice(t, "tiers")
 	x.create(threeTiers(t))
 	all := x.awaitSetUp()
 	if n := wantStages(t, reportedSpans(all)); n != 9 {
@@ -404,120 +367,5 @@ func testThreeTiers(t *testing.T, s *setupSite) {
 	}
 	wantStages(t, x.journalSpans(all))
 	x.wantBalanced()
-	x.delete()
-}
-
-// testKilledNodes kills PID 1 of each node while each stage of the guide's experiment runs. The
-// nodes come back by themselves, but without their servers. alice switches the node off and on, and
-// continues the setup. At the end, the experiment works.
-func testKilledNodes(t *testing.T, s *setupSite) {
-	request := threeTiers(t)
-	for stage, names := range tierNodes {
-		// A first step of the stage waits until the test has killed everything.
-		gate := fmt.Sprintf(`<execute shell="sh" setup:order="%d" setup:operation="install" setup:background="false" setup:name="gate" command="until test -e /root/open; do sleep 0.05; done"/>`, stage)
-		for _, name := range names {
-			head, tail, _ := strings.Cut(request, `<node client_id="`+name+`">`)
-			request = head + `<node client_id="` + name + `">` + strings.Replace(tail, "<services>", "<services>"+gate, 1)
-		}
-	}
-	x := s.slice(t, "killed")
-	x.create(request)
-	gateIs := func(state am.StepState) func(client.Sliver) bool {
-		return func(s client.Sliver) bool { return len(s.Services) > 0 && s.Services[0].State == string(state) }
-	}
-	for stage, waiting := range tierNodes {
-		for _, name := range slices.Concat(tierNodes...) {
-			x.await(fmt.Sprintf("the gates of stage %d", stage), gateIs(am.StepRunning), waiting...)
-			pid := x.pids()[name]
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			wait.Until(t, name+" runs again", func() bool { now := x.pids()[name]; return now != 0 && now != pid })
-			if slices.Contains(waiting, name) {
-				x.await("the interrupted step", gateIs(am.StepFailed), name)
-			}
-			x.act(am.ActionStop, name)
-			x.await("off", isOff, name)
-			x.act(am.ActionStart, name)
-			x.act(am.ActionSetup)
-		}
-		x.await(fmt.Sprintf("the gates of stage %d", stage), gateIs(am.StepRunning), waiting...)
-		doors := x.logins()
-		for _, name := range waiting {
-			x.run(doors[name], "sudo touch /root/open")
-		}
-	}
-	x.awaitSetUp()
-	x.wantBalanced()
-	x.delete()
-}
-
-// testOperations switches a node off and on, restarts it and deletes it. Its steps for these events
-// report to another node.
-func testOperations(t *testing.T, s *setupSite) {
-	x := s.slice(t, "operations")
-	report := func(operation string) string {
-		return fmt.Sprintf(`<execute shell="bash" command="echo %s &gt;/dev/tcp/$TARGET_NODE_HOSTNAME/$TARGET_port" setup:operation=%[1]q setup:order="1"><setup:relation client_id="log"/></execute>`, operation)
-	}
-	x.create(`<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request" xmlns:setup="http://patchbay.example.org/rspec/ext/setup/1">
-  <node client_id="log"><interface client_id="log:0"/><services><setup:parameter name="port" value="7000"/>
-    <execute shell="sh" command="perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(LocalPort => $ENV{port}, Listen => 9) or die $@; exit if fork; while ($c = $s->accept) { open $f, q(&gt;&gt;), q(/root/lines); print {$f} readline $c; close $f }'"/>
-  </services></node>
-  <node client_id="app"><interface client_id="app:0"/><services>` + report("start") + report("stop") + report("uninstall") + `</services></node>
-  <link client_id="lan"><interface_ref client_id="log:0"/><interface_ref client_id="app:0"/></link>
-</rspec>`)
-	x.awaitReady()
-	door := x.logins()["log"]
-	for _, next := range []struct {
-		what string
-		do   func()
-		want string
-	}{
-		{"created", func() {}, "start\n"},
-		{"switched off", func() { x.act(am.ActionStop, "app"); x.await("off", isOff, "app") }, "start\nstop\n"},
-		{"switched on", func() { x.act(am.ActionStart, "app"); x.awaitReady() }, "start\nstop\nstart\n"},
-		{"restarted", func() { x.act(am.ActionRestart, "app"); x.awaitReady() }, "start\nstop\nstart\n"},
-		{"deleted", func() { x.delete("app") }, "start\nstop\nstart\nuninstall\n"},
-	} {
-		next.do()
-		wait.Clear(t, func() string { // the log may write a moment later
-			if got := x.run(door, "sudo cat /root/lines"); got != next.want {
-				return fmt.Sprintf("%s: the steps have reported %q, want %q", next.what, got, next.want)
-			}
-			return ""
-		})
-	}
-	x.delete()
-}
-
-// stagesRequest requests so many nodes, each with a command in each stage. It prints the time,
-// sleeps for up to so many tenths of a second, and prints the time again.
-func stagesRequest(nodes, stages, tenths int) string {
-	var b strings.Builder
-	b.WriteString(`<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request" xmlns:setup="http://patchbay.example.org/rspec/ext/setup/1">`)
-	for i := range nodes {
-		fmt.Fprintf(&b, `<node client_id="n%d"><services>`, i)
-		for stage := range stages {
-			fmt.Fprintf(&b, `<execute shell="sh" command="date +%%s.%%N; sleep 0.%d; date +%%s.%%N" setup:order="%d" setup:background="false"/>`, (i+stage)%(tenths+1), stage)
-		}
-		b.WriteString(`</services></node>`)
-	}
-	return b.String() + `</rspec>`
-}
-
-// testFiftyNodes compares the times of 50 nodes with steps in five stages, which take up to half a
-// second: as each step prints them, and as the status has them.
-func testFiftyNodes(t *testing.T, s *setupSite) {
-	const nodes, stages = 50, 5
-	x := s.slice(t, "fifty")
-	x.create(stagesRequest(nodes, stages, 4))
-	all := x.awaitSetUp()
-	if n := wantStages(t, reportedSpans(all)); n != nodes*stages {
-		t.Errorf("%d steps are reported", n)
-	}
-	printed := printedSpans(t, all)
-	wantStages(t, printed)
-	took := lastOf(printed).Sub(slices.MinFunc(printed, func(a, b span) int { return a.began.Compare(b.began) }).began)
-	t.Logf("%d stages of %d nodes, with steps of up to 0.4 s: %.2f s from the first step to the last, %.2f s a stage", stages, nodes, took.Seconds(), took.Seconds()/stages)
 	x.delete()
 }

@@ -3,13 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"patchbay/am/testkit/wait"
 )
 
 // changing is a request of the table of changes: nodes on a LAN.
@@ -134,47 +131,6 @@ func TestUpChangesNodesInPlace(t *testing.T) {
 	})
 }
 
-// TestOnHostUpChangesNodesInPlace: what is kept of real nodes runs on, links carry packets, and steps run once
-// or again as they should.
-func TestOnHostUpChangesNodesInPlace(t *testing.T) {
-	requireLocalHost(t)
-	p := newOwnSiteUser(t)
-	p.sudo = true
-	t.Cleanup(func() { p.sudo = true })
-	// What the steps of b have written after some rows: each time the nodes that there were.
-	logs := map[string]string{"first": "a b", "add a node to a LAN": "a b;a b c", "rename a node": "a b;a b c;a b d", "remove a node from a LAN": "a b;a b c;a b d;a b"}
-	changeInPlace(t, p, func(row string) map[string]string {
-		ids := map[string]string{}
-		peer := "b"
-		request, err := os.ReadFile(filepath.Join(p.dir, "net.xml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, n := range []string{"b", "c", "d", "a"} {
-			if !strings.Contains(string(request), `<node client_id="`+n+`"`) {
-				continue
-			}
-			// A word in memory that lives as long as the containers of the node.
-			out, _ := p.run("ssh", n, "cd /dev/shm; test -e id || cat /proc/sys/kernel/random/uuid >id; cat id; paste -s -d ';' /var/tmp/log 2>/dev/null; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do ping -q -c 1 -W 1 "+peer+"-lan0 >/dev/null && echo reached && break; done")
-			id, rest, _ := strings.Cut(out, "\n")
-			ids[n] = id
-			if n == "c" || n == "d" {
-				peer = n
-			}
-			if want, ok := logs[row]; ok && n == "b" && !strings.Contains(rest, want+"\n") {
-				t.Errorf("%s: the steps of b wrote %q, want %q", row, rest, want)
-			}
-			if n != "b" && !strings.Contains(rest, "reached") {
-				t.Errorf("%s: %s does not reach another node: %s", row, n, rest)
-			}
-			if row == "change a later step" && n == "a" && !strings.Contains(rest, "1;2;3") {
-				t.Errorf("%s: the steps of a wrote %q", row, rest)
-			}
-		}
-		return ids
-	})
-}
-
 const scaledRADL = `network net (cidr = '10.9.0.0/24' and outports = '80/tcp')
 system front (net_interface.0.connection = 'net')
 system wn (net_interface.0.connection = 'net')
@@ -213,28 +169,6 @@ components:
 // TestUpScalesSources: with one worker more, the nodes of RADL and of blueprints stay, with the login of
 // a partner, and those that learn of the new one run a step again.
 func TestUpScalesSources(t *testing.T) { scaleSources(t, newOwnSiteUser(t), func(_, _ string) {}) }
-
-func TestOnHostUpScalesSources(t *testing.T) {
-	requireLocalHost(t)
-	p := newOwnSiteUser(t)
-	p.sudo = true
-	// A line for each run of the recipe, with the workers that it knows.
-	log := map[string]string{"2": "wn-0 wn-1\n", "3": "wn-0 wn-1\nwn-0 wn-1 wn-2\n"}
-	scaleSources(t, p, func(slice, n string) {
-		if slice == "cluster" {
-			if out := p.runOK([]string{"ssh", "front-0." + slice, "cat /var/tmp/workers"}); out != log[n] {
-				t.Errorf("%s workers: the recipe wrote %q, want %q", n, out, log[n])
-			}
-			return
-		}
-		answers := map[string]bool{}
-		wait.Until(t, "answers of all members", func() bool {
-			out, _ := p.run("ssh", "balancer."+slice, "curl -s localhost:8080/index.html")
-			answers[out] = true
-			return answers["web-0 "] && answers["web-1 "] && (n == "2" || answers["web-2 "])
-		})
-	})
-}
 
 // scaleSources calls look with a slice and its number of workers after each up.
 func scaleSources(t *testing.T, p *ownSiteUser, look func(slice, n string)) {

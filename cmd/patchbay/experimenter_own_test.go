@@ -250,17 +250,6 @@ func TestUpWithoutRoot(t *testing.T) {
 	p.runOK([]string{"down", "--all"}, "You have no site of your own")
 }
 
-// TestOwnSiteIgnoresTheEnvironment proves that variables for other sites change neither
-// the user's own site nor the address at which commands call it.
-func TestOwnSiteIgnoresTheEnvironment(t *testing.T) {
-	p := newOwnSiteUser(t)
-	p.env = []string{"PATCHBAY_PUBLIC_URL=https://127.0.0.1:1", "PATCHBAY_LISTEN=127.0.0.1:1", "PATCHBAY_AUTHORITY=other.example.org"}
-	p.runOK([]string{"up", "--example"}, "server  (simulated)")
-	p.runOK([]string{"call", "GetVersion"}, "SUCCESS")
-	p.runOK([]string{"status"}, "server  ready")
-	p.wantNothingLeft()
-}
-
 // TestUpUnderSudoOnAHostThatCannotRunNodes proves that up gives up the rights of root if
 // it does not need them: the site is the user's, and simulated.
 func TestUpUnderSudoOnAHostThatCannotRunNodes(t *testing.T) {

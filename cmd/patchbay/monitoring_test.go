@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto"
 	"crypto/rand"
@@ -10,11 +9,8 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"math/big"
-	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -187,133 +183,6 @@ func writeCRL(t *testing.T, dir string, next time.Time) {
 	write(t, filepath.Join(dir, "trusted", "trial.crl"), string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})))
 }
 
-// addFailureSwitch wraps the simulated provider of a site in a script. While the file
-// dead exists, each call fails; while the file hang exists, calls do not end.
-func addFailureSwitch(t *testing.T, dir string) (file func(name string, there bool)) {
-	t.Helper()
-	folder := filepath.Join(dir, "providers")
-	edit(t, filepath.Join(folder, "simulated.prov"), "#!/bin/sh\n", "#!/bin/sh\nwhile [ -e hang ]; do sleep 0.1; done\nif [ -e dead ]; then exit 1; fi\n")
-	return func(name string, there bool) {
-		t.Helper()
-		path := filepath.Join(folder, name)
-		if there {
-			write(t, path, "")
-		} else if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// prometheus is a Prometheus server that scrapes a site.
-type prometheus struct {
-	t   *testing.T
-	url string
-}
-
-// startPrometheus scrapes a site over TLS with its token, and evaluates the alert rules.
-func startPrometheus(t *testing.T, s *serverProcess) *prometheus {
-	t.Helper()
-	program, dir := require.Tool(t, "prometheus"), t.TempDir()
-	rules, err := filepath.Abs(alertsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(dir, "prometheus.yml"), fmt.Sprintf(`
-global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}
-rule_files: [%q]
-scrape_configs:
-  - job_name: patchbay
-    scheme: https
-    authorization: {credentials_file: %q}
-    tls_config: {ca_file: %q, server_name: localhost}
-    static_configs: [{targets: [%q]}]
-`, rules, filepath.Join(s.dir, "metrics.token"), filepath.Join(s.dir, "server-ecdsa.pem"), s.remoteMetrics(t)))
-	promtool(t, "", "check", "config", filepath.Join(dir, "prometheus.yml"))
-	l, err := net.Listen("tcp", "127.0.0.1:0") // Prometheus does not report a chosen port
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	log := new(wait.Buffer)
-	cmd := exec.Command(program, "--config.file", filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", address)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &prometheus{t, "http://" + address}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		if t.Failed() {
-			t.Logf("prometheus said:\n%s", log)
-		}
-	})
-	wait.Until(t, "prometheus has scraped the site", func() bool { return p.hasResult(`up{job="patchbay"} == 1`) })
-	return p
-}
-
-// hasResult reports whether a query has a result.
-func (p *prometheus) hasResult(query string) bool {
-	p.t.Helper()
-	resp, err := http.Get(p.url + "/api/v1/query?query=" + url.QueryEscape(query))
-	if err != nil {
-		return false // it is starting
-	}
-	defer resp.Body.Close()
-	var answer struct{ Data struct{ Result []any } }
-	text, _ := io.ReadAll(resp.Body)
-	if json.Unmarshal(text, &answer) != nil {
-		return false
-	}
-	return len(answer.Data.Result) > 0
-}
-
-// TestMetricsShowFailingProvider proves that metrics, /readyz, the alert, Status and
-// patchbay slivers show a provider that fails or hangs, and its return, without any call.
-// The site polls its providers more often than usual.
-func TestMetricsShowFailingProvider(t *testing.T) {
-	require.Tool(t, "prometheus")
-	k, s, alice := serveReadySite(t)
-	if code := s.stop(); code != 0 {
-		t.Fatal(s.out)
-	}
-	file := addFailureSwitch(t, k.dir)
-	writeToken(t, k.dir)
-	s = serveWith(t, k.dir, func(c *site.Config) {
-		c.PollProviders = time.Second
-		c.Metrics = site.MetricsConfig{Listen: "127.0.0.1:0", TokenFile: k.path("metrics.token")}
-	})
-	p := startPrometheus(t, s)
-	const firing = `ALERTS{alertname="PatchbayProviderDown",alertstate="firing",provider="simulated"}`
-	for _, trouble := range []string{"dead", "hang"} {
-		if _, out := alice(s.url, "Status"); strings.Contains(out, "has not answered") {
-			t.Fatalf("before it is %s, Status says:\n%s", trouble, out)
-		}
-		file(trouble, true)
-		wait.Until(t, "the alert when it is "+trouble, func() bool { return p.hasResult(firing) })
-		if status, out := get(t, s.admin+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(out, "not ready: provider simulated has not answered since 20") {
-			t.Errorf("%s: readyz answers %d %s", trouble, status, out)
-		}
-		_, text := get(t, s.admin+"/metrics")
-		if up := metric(t, text, "patchbay_provider_up", `provider="simulated"`); up != 0 {
-			t.Errorf("%s: provider_up is %v", trouble, up)
-		}
-		if failures := metric(t, text, "patchbay_provider_call_failures_total", `action="get"`); trouble == "dead" && failures == 0 {
-			t.Error("no call has failed")
-		}
-		const said = "its provider simulated has not answered since 20"
-		if _, out := alice(s.url, "Status"); strings.Count(out, said) != 2 || strings.Count(out, "geni_ready") != 2 {
-			t.Errorf("%s: Status says:\n%s", trouble, out)
-		}
-		k.runOK([]string{"slivers"}, "its provider simulated has not answered")
-		file(trouble, false)
-		wait.Until(t, "the end of the alert", func() bool { return !p.hasResult(firing) })
-		wait.Until(t, "it is ready again", func() bool { status, _ := get(t, s.admin+"/readyz"); return status == http.StatusOK })
-	}
-	wantTexts(t, s.out.String(), "a provider does not answer", "a provider answers again")
-}
-
 // TestMonitoringUsesMetricsThatExist checks the metrics of a running server with
 // promtool, and that it has each metric that alerts and the dashboard use.
 func TestMonitoringUsesMetricsThatExist(t *testing.T) {
@@ -391,91 +260,47 @@ func TestMonitoringUsesMetricsThatExist(t *testing.T) {
 }
 
 // TestMetricsForOtherHosts proves that the listener for other hosts serves only metrics,
-// and only with the configured token or certificate.
+// and only with the configured token and certificate.
 func TestMetricsForOtherHosts(t *testing.T) {
-	dir := newSiteWith(t, []string{"user", "alice"})
-	token, stranger := writeToken(t, dir), filepath.Join(t.TempDir(), "stranger")
-	if code, out := runCommand(t, "init", "--authority", "other.example.org", "--listen", "127.0.0.1:0", stranger); code != 0 {
-		t.Fatal(out)
-	}
+	dir := newSiteWith(t, aliceAndFirst...)
+	token := writeToken(t, dir)
 	alice, err := tls.LoadX509KeyPair(filepath.Join(dir, "users/alice/alice-cert.pem"), filepath.Join(dir, "users/alice/alice-key.pem"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := tls.LoadX509KeyPair(filepath.Join(stranger, "server-ecdsa.pem"), filepath.Join(stranger, "server-ecdsa-key.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM([]byte(readFile(t, filepath.Join(dir, "server-ecdsa.pem"))))
-	ask := func(address, path, authorization string, certificates ...tls.Certificate) int {
-		t.Helper()
-		c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certificates}}}
-		req, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+address+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if authorization != "" {
-			req.Header.Set("Authorization", authorization)
-		}
-		resp, err := c.Do(req)
-		if err != nil {
-			return 0
-		}
-		defer resp.Body.Close()
-		text, _ := io.ReadAll(resp.Body)
-		if path == "/metrics" && (resp.StatusCode == http.StatusOK) != bytes.Contains(text, []byte("patchbay_trust_anchors 1")) {
-			t.Errorf("%d with %.200s", resp.StatusCode, text)
-		}
-		return resp.StatusCode
-	}
-	for _, c := range []struct {
-		name          string
-		token, ca     bool
-		path          string
-		authorization string
-		certificates  []tls.Certificate
-		want          int // 0 for no answer
+	other := selfSigned(t)
+	s := serveWith(t, dir, func(c *site.Config) {
+		c.Metrics = site.MetricsConfig{Listen: "127.0.0.1:0", TokenFile: filepath.Join(dir, "metrics.token"), ClientCA: filepath.Join(dir, "authority", "authority.pem")}
+	})
+	address := s.remoteMetrics(t)
+	for _, tt := range []struct {
+		name, path, authorization string
+		certificates              []tls.Certificate
+		want                      int // 0 for no answer
 	}{
-		{"TokenIsGood", true, false, "/metrics", "Bearer " + token, nil, 200},
-		{"HealthToo", true, false, "/healthz", "Bearer " + token, nil, 200},
-		{"ReadinessToo", true, false, "/readyz", "Bearer " + token, nil, 200},
-		{"NoOperations", true, false, "/slivers", "Bearer " + token, nil, 404},
-		{"NoManifests", true, false, "/manifest", "Bearer " + token, nil, 404},
-		{"NoToken", true, false, "/metrics", "", nil, 401},
-		{"NoTokenForHealth", true, false, "/healthz", "", nil, 401},
-		{"WrongToken", true, false, "/metrics", "Bearer " + token[1:], nil, 401},
-		{"EmptyToken", true, false, "/metrics", "Bearer ", nil, 401},
-		{"OtherScheme", true, false, "/metrics", token, nil, 401},
-		{"ACertificateIsNoToken", true, false, "/metrics", "", []tls.Certificate{alice}, 401},
-		{"CertificateIsGood", false, true, "/metrics", "", []tls.Certificate{alice}, 200},
-		{"NoCertificate", false, true, "/metrics", "Bearer " + token, nil, 0},
-		{"CertificateOfAnother", false, true, "/metrics", "", []tls.Certificate{other}, 0},
-		{"Both", true, true, "/metrics", "Bearer " + token, []tls.Certificate{alice}, 200},
-		{"BothWithoutToken", true, true, "/metrics", "", []tls.Certificate{alice}, 401},
-		{"BothWithoutCertificate", true, true, "/metrics", "Bearer " + token, nil, 0},
+		{"metrics", "/metrics", "Bearer " + token, []tls.Certificate{alice}, 200},
+		{"readiness", "/readyz", "Bearer " + token, []tls.Certificate{alice}, 200},
+		{"no operations", "/slivers", "Bearer " + token, []tls.Certificate{alice}, 404},
+		{"no token", "/metrics", "", []tls.Certificate{alice}, 401},
+		{"a wrong token", "/metrics", "Bearer " + token[1:], []tls.Certificate{alice}, 401},
+		{"no certificate", "/metrics", "Bearer " + token, nil, 0},
+		{"a certificate of another authority", "/metrics", "Bearer " + token, []tls.Certificate{other}, 0},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := metricsSite(t, dir, c.token, c.ca)
-			if got := ask(s.remoteMetrics(t), c.path, c.authorization, c.certificates...); got != c.want {
-				t.Errorf("answered %d, want %d", got, c.want)
+		t.Run(tt.name, func(t *testing.T) {
+			c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: tt.certificates}}}
+			req, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+address+tt.path, nil)
+			if err != nil {
+				t.Fatal(err)
 			}
-			s.stop()
+			req.Header.Set("Authorization", tt.authorization)
+			got := 0
+			if resp, err := c.Do(req); err == nil {
+				resp.Body.Close()
+				got = resp.StatusCode
+			}
+			if got != tt.want {
+				t.Errorf("answered %d, want %d", got, tt.want)
+			}
 		})
 	}
-}
-
-// metricsSite serves a site whose metrics other hosts can read with a token, a
-// certificate or both.
-func metricsSite(t *testing.T, dir string, token, ca bool) *serverProcess {
-	t.Helper()
-	return serveWith(t, dir, func(c *site.Config) {
-		c.Metrics.Listen = "127.0.0.1:0"
-		if token {
-			c.Metrics.TokenFile = filepath.Join(dir, "metrics.token")
-		}
-		if ca {
-			c.Metrics.ClientCA = filepath.Join(dir, "authority", "authority.pem")
-		}
-	})
 }
