@@ -44,7 +44,7 @@ const allowedImports = `
 1  am/executable                    am/fileowner golang.org/x/sys
 0  am/durable                       github.com/google/renameio/v2
 0  am/display
-1  am/clock                         am/durable am/fileowner golang.org/x/sys
+1  am/clock                         golang.org/x/sys
 1  am                               am/urn rspec/hostname rspec/setup
 1  inventory/yamlfile                  inventory/suggest go.yaml.in/yaml/v3
 1  schemas/xmltree                  credentials/rule schemas C github.com/lestrrat-go/libxml2
@@ -86,7 +86,7 @@ const allowedImports = `
 8  am/site                          am am/api am/audit am/authority am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/local/fdsocket inventory/local/supervisor inventory/suggest inventory/provider inventory/yamlfile rspec rspec/blueprint rspec/compile go.yaml.in/yaml/v3 golang.org/x/sys
 9  am/site/check                    am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/provider/providertest inventory/yamlfile rspec rspec/blueprint rspec/compile schemas schemas/xmltree go.yaml.in/yaml/v3 rspec/setup
 9  am/site/create                   am/site am/urn credentials/trial inventory inventory/local inventory/local/osinfo inventory/provider inventory/simulated golang.org/x/sys
-10  cmd/patchbay                     am am/audit am/authority am/client am/clock am/conformance am/display am/durable am/experiment am/fileowner am/maintenance am/operate am/site am/site/check am/site/create am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/local inventory/local/supervisor inventory/provider inventory/suggest inventory/nameset inventory/yamlfile rspec rspec/compile rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys
+10  cmd/patchbay                     am am/audit am/authority am/client am/conformance am/display am/durable am/experiment am/fileowner am/maintenance am/operate am/site am/site/check am/site/create am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/local inventory/local/supervisor inventory/provider inventory/suggest inventory/nameset inventory/yamlfile rspec rspec/compile rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys
 0  inventory/local/fdsocket             golang.org/x/sys
 0  inventory/local/sandbox          golang.org/x/sys
 0  inventory/local/cgroup           golang.org/x/sys

@@ -88,6 +88,8 @@ type environment struct {
 	limits      work.Limits
 	leases      service.Leases // the usual ones if zero
 	log         *slog.Logger
+	// clock outlives a process, since a process that starts trusts the host's clock.
+	clock *clock.Clock
 	// groupWrites lets several decisions share a write. It is not possible in a bubble.
 	groupWrites bool
 	// context is the context of all calls.
@@ -119,7 +121,6 @@ type site struct {
 	api        *api.API
 	runner     *work.Runner
 	operations *operate.Operations
-	clock      *clock.Clock
 	dead       atomic.Bool
 	died       chan struct{} // closed when it dies
 	cancel     context.CancelFunc
@@ -215,11 +216,9 @@ func (w *environment) open() *site {
 		}
 	}
 	var err error
-	s.clock, err = clock.Open(clock.Options{
-		File: filepath.Join(w.dir, "clock.json"), Log: w.log,
-		Host: clock.Host{Boot: "one", Read: w.host, Synced: func() bool { return false }},
-	})
-	must(err)
+	if w.clock == nil {
+		w.clock = clock.New(clock.Options{Read: w.host, Synced: func() bool { return false }})
+	}
 	// Each write has one decision. With more, the committer would wait for further commits,
 	// which do not arrive while time stands still in a bubble.
 	s.writes = disk.Writes{Path: w.file, Fail: s.beforeWrite}
@@ -258,7 +257,7 @@ func (w *environment) open() *site {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	go func() { s.ended <- s.runner.Run(ctx) }()
-	s.ticking.Go(func() { s.clock.Run(ctx) })
+	s.ticking.Go(func() { s.clock.Run(ctx, w.log) })
 	w.t.Cleanup(func() { s.kill() })
 	return s
 }
@@ -324,16 +323,7 @@ func (s *site) kill() {
 	if s.cancel == nil {
 		return
 	}
-	// A killed process does not save its time, so restore the clock's file after stop.
-	file := filepath.Join(s.dir, "clock.json")
-	text, err := os.ReadFile(file)
 	s.stop()
-	if err == nil {
-		err = os.WriteFile(file, text, 0o600)
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		s.t.Errorf("the clock's file: %v", err)
-	}
 }
 
 // stop ends the process in order.

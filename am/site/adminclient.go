@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"patchbay/am/audit"
+	"patchbay/am/clock"
 	"patchbay/am/display"
 	"patchbay/am/hook"
 	"patchbay/am/maintenance"
@@ -46,21 +47,14 @@ func (h AdminClient) Now(ctx context.Context) time.Time {
 	return h.Config.Now(ctx)
 }
 
-// Now returns the site's time. It asks the served site, or else reads the clock's file. If both
-// fail, it returns the time of the host.
+// Now returns the time that leases follow: that of the served site, or else the host's.
 func (c *Config) Now(ctx context.Context) time.Time {
-	var a timeAnswer
+	var a clock.State // the answer to GET /time
 	if err := Ask(ctx, c, "/time", &a); err == nil {
-		return a.Now
-	}
-	if t, err := c.OpenClock(nil); err == nil {
-		return t.Now()
+		return a.Site
 	}
 	return time.Now()
 }
-
-// timeAnswer is the JSON answer to GET /time.
-type timeAnswer struct{ Now time.Time }
 
 // List writes the rows of a list to w, one JSON object in each line. name is the name of the
 // list, such as slivers or nodes.

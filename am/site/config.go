@@ -68,8 +68,7 @@ type Config struct {
 	// Leases limits the leases of slivers.
 	Leases LeasesConfig `yaml:"leases"`
 	// ClockJump is the largest jump of the host's clock that is accepted; 1m. After a larger
-	// jump, leases follow the monotonic clock until an operator trusts the host's clock (patchbay
-	// clock).
+	// jump, leases follow the monotonic clock until both clocks agree again, or until a reload.
 	ClockJump time.Duration `yaml:"clock_jump"`
 	// EmptyDescribe is the answer of Describe, and of ListResources of version 2, for a
 	// slice without slivers: "empty", an empty manifest (jFed expects it), or the error

@@ -24,8 +24,6 @@ func (s *Site) endpoints() map[string]http.Handler {
 	handlers := operate.Endpoints(s.operations)
 	for pattern, h := range map[string]http.Handler{
 		"GET /time":        http.HandlerFunc(s.serveTime),
-		"GET /clock":       http.HandlerFunc(s.serveClock),
-		"POST /clock":      http.HandlerFunc(s.trustClock),
 		"GET /reload":      http.HandlerFunc(s.serveReload),
 		"POST /reload":     http.HandlerFunc(s.serveReload),
 		"GET /hooks":       http.HandlerFunc(s.serveHooks),
@@ -137,39 +135,7 @@ func (s *Site) serveStoreCheck(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Site) serveTime(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, timeAnswer{s.clock.Now()})
-}
-
-func (s *Site) serveClock(w http.ResponseWriter, _ *http.Request) {
-	s.writeClock(w, ClockAnswer{Now: s.clock.State()})
-}
-
-func (s *Site) trustClock(w http.ResponseWriter, r *http.Request) {
-	order, ok := readOrder(w, r)
-	if !ok {
-		return
-	}
-	var a ClockAnswer
-	a.Before, a.Now = s.clock.Trust()
-	s.log.Warn("an operator has confirmed that the host's clock is right", "site", a.Before.Site, "host", a.Before.Host, "operator", order.Operator)
-	if err := s.clock.Save(); err != nil {
-		s.log.Error("the clock's file was not written", "error", err)
-	}
-	if a.Doubted() {
-		s.recordAct(order.Operator, ClockTrusted, a.Summary())
-	}
-	s.writeClock(w, a)
-	s.runner.Wake()
-}
-
-// writeClock also counts the leases that end when the host's clock is trusted.
-func (s *Site) writeClock(w http.ResponseWriter, a ClockAnswer) {
-	if err := a.Count(s.store); err != nil {
-		s.log.Error("the state of the clock cannot be read", "error", err)
-		http.Error(w, "The state of the clock cannot be read; the log says why.", http.StatusInternalServerError)
-		return
-	}
-	writeJSON(w, a)
+	writeJSON(w, s.clock.State())
 }
 
 const (

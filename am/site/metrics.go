@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/clock"
 	"patchbay/am/operate"
 	"patchbay/am/server"
 	"patchbay/am/store"
@@ -135,7 +134,7 @@ func (s *Site) numbers() []server.Number {
 			return float64(n)
 		}},
 		{Name: "clock_in_doubt", Help: "1 while the host's clock is not trusted, so that leases follow the monotonic clock; else 0.", Value: flag(func() bool {
-			return s.clock.State().Doubt != clock.NoDoubt
+			return s.clock.State().Jumped()
 		})},
 		{Name: "policy_rules", Help: "Rules of the policy that apply.", Value: func() float64 { return float64(s.policy.policy.Rules().Len()) }},
 		{Name: "policy_broken", Help: "1 while the policy cannot be read, so that its previous rules still apply; else 0.", Value: flag(s.policy.isBroken)},

@@ -38,6 +38,9 @@ type ReloadReport struct {
 	OldConsequences  int
 	// Later are changes of other files, each with what is needed for its effect.
 	Later []Later
+	// Clock is the host's time instead of the time that leases followed, if the reload made the
+	// host's clock trusted; else "".
+	Clock string
 	// Unmanaged are the slivers of providers that are missing or unusable.
 	Unmanaged []unmanagedSlivers
 }
@@ -235,6 +238,7 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 		act.Text = display.Count(len(r.Changes)+r.MoreChanges, "change")
 	}
 	s.recordAct(act.Operator, act.What, act.Text)
+	r.Clock = s.trustClock(operator)
 	if err != nil {
 		return r, fmt.Errorf("the new inventory is used, but its effect on slivers cannot be determined: %w", err)
 	}

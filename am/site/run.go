@@ -128,7 +128,7 @@ func (s *Site) serve(ctx context.Context) error {
 	}
 	var tending sync.WaitGroup
 	tending.Go(func() { s.audit.Run(workers) })
-	tending.Go(func() { s.clock.Run(workers) })
+	tending.Go(func() { s.clock.Run(workers, s.log) })
 	serving := 1
 	served := make(chan error, 4)
 	go func() { served <- s.server.Serve(s.tls.Listener(s.server.Limit(s.listener))) }()
@@ -198,6 +198,9 @@ func (s *Site) checkReady() error {
 	}
 	if err := s.store.Read(func(*store.View) error { return nil }); err != nil {
 		return err
+	}
+	if text := ClockJump(s.clock.State()); text != "" {
+		return errors.New(text)
 	}
 	return s.checkProviders()
 }

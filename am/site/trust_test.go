@@ -23,10 +23,7 @@ func trusting(t *testing.T) (s *Site, log *bytes.Buffer) {
 	t.Helper()
 	log = &bytes.Buffer{}
 	s = &Site{config: &Config{Trusted: t.TempDir()}, log: slog.New(slog.NewTextHandler(log, nil)), auth: credentials.New(cert.NewAnchors(), credentials.Config{})}
-	var err error
-	if s.clock, err = clock.Open(clock.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	s.clock = clock.New(clock.Options{})
 	put(t, s.config.Trusted, "root.pem", pki.PEM(pki.Authority(t, nil, "urn:publicid:IDN+example.org+authority+ca", "rsa1")))
 	if err := s.loadAnchors(); err != nil {
 		t.Fatal(err)

@@ -2,8 +2,6 @@ package work
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,18 +27,11 @@ func (h *host) set(d time.Duration) {
 func (h *host) clock(t *testing.T) *clock.Clock {
 	t.Helper()
 	h.begun = time.Now().Add(-time.Hour)
-	c, err := clock.Open(clock.Options{
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Host: clock.Host{Boot: "b", Synced: func() bool { return false }, Read: func() (time.Time, time.Duration) {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			return time.Now().Add(h.ahead), time.Since(h.begun)
-		}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return clock.New(clock.Options{Synced: func() bool { return false }, Read: func() (time.Time, time.Duration) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return time.Now().Add(h.ahead), time.Since(h.begun)
+	}})
 }
 
 // TestLeasesHoldWhateverTheHostsClockDoes promises ten hours, and sets the host's

@@ -104,7 +104,6 @@ func commands() []command {
 		{"reload", "Make a running server read its inventory again", reloadLong, &reloadOptions{}},
 		{"lockdown [--reason TEXT]", "Accept no new reservations", lockdownLong, &lockdownOptions{}},
 		{"maintenance [COMPONENT … --reason TEXT]", "Plan maintenance of components", maintenanceLong, &maintenanceOptions{}},
-		{"clock", "Show which clock leases follow", clockLong, &clockOptions{}},
 		{"slices [PATTERN]", "List slices", slicesLong, &slicesOptions{}},
 		{"slivers [PATTERN]", "List slivers, with their users and leases", sliversLong, &sliversOptions{}},
 		{"nodes [PATTERN]", "List nodes, with their state and use", nodesLong, &nodesOptions{}},
@@ -163,6 +162,7 @@ var otherNames = map[string]string{
 
 // removedCommands says, for each command of an earlier release, what to do instead.
 var removedCommands = map[string]string{
+	"clock":  "\"patchbay check\" reports a clock that is not trusted, and \"patchbay reload\" trusts it",
 	"import": "write inventory.yaml by hand, and name each component as its component_id ends, so that saved requests still work; see \"Move an existing aggregate here\" in \"patchbay guide operator\"",
 }
 

@@ -81,8 +81,7 @@ var helps = map[string]commandHelp{
 	"backup": {"site", `  patchbay backup --config mysite /backups/monday.db`},
 	"restore": {"site", `  patchbay restore --config mysite /backups/monday.db
   patchbay restore --config mysite --yes /backups/monday.db`},
-	"move":  {"site", `  patchbay move --config copy-of-mysite`},
-	"clock": {"site", `  patchbay clock --config mysite`},
+	"move": {"site", `  patchbay move --config copy-of-mysite`},
 
 	"slices": {"operations", `  patchbay slices
   patchbay slices --ends-before 24h`},

@@ -30,8 +30,8 @@ type script struct {
 // argumentCounts has the numbers of arguments of commands that do not accept any number.
 // notNegatable are the commands that do not accept ! before them.
 var (
-	argumentCounts = map[string]int{"stock": 0, "nowhere": 0, "get": 1, "halt": 0, "like": 1, "facts": 2, "find": 2, "over": 0, "rack": 0, "ends": 1, "ahead": 1}
-	notNegatable   = []string{"site", "stock", "nowhere", "misused", "halt", "facts", "find", "over", "rack", "edit", "write", "ahead"}
+	argumentCounts = map[string]int{"stock": 0, "nowhere": 0, "get": 1, "halt": 0, "like": 1, "facts": 2, "find": 2, "over": 0, "rack": 0, "ends": 1}
+	notNegatable   = []string{"site", "stock", "nowhere", "misused", "halt", "facts", "find", "over", "rack", "edit", "write"}
 )
 
 // timeText is a time as commands print it.
@@ -184,8 +184,6 @@ var scriptCommands = map[string]func(y *script, neg bool, args []string){
 	"write": func(y *script, _ bool, args []string) {
 		write(y.t, y.MkAbs(args[0]), strings.Join(args[1:], "\n")+"\n")
 	},
-	// ahead DURATION moves the stored time of the site's clock into the future.
-	"ahead": func(y *script, _ bool, args []string) { advanceClock(y.t, y.dir, args[0]) },
 }
 
 func write(t testing.TB, file, text string) {

@@ -22,6 +22,9 @@ It lists the changes, and the existing slivers that differ from the new inventor
 their slices and the ends of their leases. A mistake in the inventory, a provider or
 the policy changes nothing. "patchbay check" shows all this in advance.
 
+After a jump of the host's clock, it also makes the server trust that clock: leases that
+are over by it end at once.
+
 A local testbed that the server has started is restarted if its settings have changed. For
 other files, it says which changes need a restart of the server or of the testbed.
 
@@ -59,6 +62,9 @@ func printReload(out io.Writer, r *site.ReloadReport) {
 		fmt.Fprintln(out, "The inventory has not changed.")
 	} else {
 		fmt.Fprintln(out, "The server uses the new inventory. Changes:")
+	}
+	if r.Clock != "" {
+		fmt.Fprintf(out, "Leases follow the host's clock again: it is %s.\n", r.Clock)
 	}
 	for _, c := range r.Changes {
 		fmt.Fprintf(out, "  %s\n", display.Printable(c.String()))

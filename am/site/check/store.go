@@ -107,27 +107,10 @@ func (k *Checker) Audit(c *site.Config) {
 	}
 }
 
-// clock also prints the time that leases follow if the host's clock is not trusted.
+// clock warns if the served site does not trust the host's clock.
 func (k *Checker) clock(ctx context.Context, c *site.Config) {
-	if err := clock.Check(c.ClockFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.bad("", "%v", err)
-		return
-	}
-	file := c.ClockFile()
-	var a site.ClockAnswer
-	err := site.Ask(ctx, c, "/clock", &a)
-	if errors.Is(err, site.ErrNotServed) {
-		t, failed := c.OpenClock(nil)
-		if err = failed; err == nil {
-			a.Now = t.State()
-		}
-	}
-	switch s := a.Now; {
-	case err != nil:
-		k.bad(file, "the clock of the site cannot be read: %v", err)
-	case s.Doubt != clock.NoDoubt:
-		k.warn(file, "the host's clock is not trusted: %s; leases follow the time %s, and the host's clock shows %s; see: patchbay clock", s.Reason(), display.Time(s.Site), display.Time(s.Host))
-	case s.Lost != "":
-		k.warn(file, "%s; leases follow the host's clock, which shows %s; make sure that it is right, then type: patchbay clock --trust", s.Lost, display.Time(s.Host))
+	var s clock.State
+	if err := site.Ask(ctx, c, "/time", &s); err == nil && s.Jumped() {
+		k.warn("", "%s; correct the host's clock, or if it is right: patchbay reload", site.ClockJump(s))
 	}
 }

@@ -1,0 +1,47 @@
+package site
+
+import (
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am/clock"
+)
+
+// TestJumpOfTheHostsClock has a site whose host's clock jumps by a year. The site is not ready
+// until an operator reloads.
+func TestJumpOfTheHostsClock(t *testing.T) {
+	c, err := ReadConfig(filepath.Join(made(t), ConfigName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), c, c.Log.New(io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.working.Store(true)
+	start, ahead := time.Now(), time.Duration(0)
+	s.clock = clock.New(clock.Options{
+		Read:   func() (time.Time, time.Duration) { return start.Add(ahead), time.Hour },
+		Synced: func() bool { return false },
+	})
+	if err := s.checkReady(); err != nil {
+		t.Fatal(err)
+	}
+	ahead = 365 * 24 * time.Hour
+	if err := s.checkReady(); err == nil || !strings.Contains(err.Error(), "the host's clock was set to ") {
+		t.Errorf("after a jump the site is ready: %v", err)
+	}
+	for _, jumped := range []bool{true, false} {
+		report, err := s.reloadInventory(t.Context(), "alice")
+		if err != nil || strings.Contains(report.Clock, " instead of ") != jumped {
+			t.Errorf("a reload after a jump (%v) reports %+v, %v", jumped, report, err)
+		}
+	}
+	if err := s.checkReady(); err != nil || !s.clock.Now().Equal(start.Add(ahead)) {
+		t.Errorf("after a reload: %v, the time is %v", err, s.clock.Now())
+	}
+}
