@@ -131,10 +131,14 @@ soak: packages
 
 ## guest: test in virtual machines with pure cgroup v2 and v1, netem and a boot, which the host may lack (takes long)
 guest: packages
-	PATCHBAY_GUEST=1 $(GO) test -v -count=1 -timeout 90m ./am/testkit/guest
+	@.ci/packages guest
+	for before in TestBeforeThePowerCut TestBeforeASuddenPowerCut; do rm -f .cache/guest.img; \
+	  .ci/guest --disk .cache/guest.img --cut --env PATCHBAY_BOOT=/guest/boot --test cmd/patchbay-local=^$$before\$$ && \
+	  .ci/guest --disk .cache/guest.img --env PATCHBAY_BOOT=/guest/boot 'cd /guest/src/cmd/patchbay-local && ./patchbay-local.test -test.v -test.run AfterThePowerCut' || exit 1; \
+	done
 	for groups in v2 v1; do \
-	  $(GO) run ./am/testkit/guest --cgroup $$groups --test ./inventory/local/cgroup --test ./inventory/local/node \
-	    --test ./inventory/local/fabric --test ./inventory/lxd/inside 'TMPDIR=/guest patchbay demo' || exit 1; \
+	  .ci/guest --cgroup $$groups --test inventory/local/cgroup --test inventory/local/node \
+	    --test inventory/local/fabric --test inventory/lxd/inside 'TMPDIR=/guest patchbay demo' || exit 1; \
 	done
 
 ## clean: remove what was built

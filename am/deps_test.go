@@ -39,7 +39,6 @@ const allowedImports = `
 0  am/testkit/hoststate                github.com/vishvananda/netlink
 1  am/testkit/netlab                am/testkit/require github.com/vishvananda/netlink golang.org/x/sys
 1  am/testkit/disk                  am/testkit/require golang.org/x/sys
-1  am/testkit/guest                 golang.org/x/sys
 0  am/fileowner                     golang.org/x/sys
 1  am/executable                    am/fileowner golang.org/x/sys
 0  am/durable                       github.com/google/renameio/v2

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// One test cannot contain a boot: am/testkit/guest runs one of the first two tests, cuts
+// One test cannot contain a boot: make guest runs one of the first two tests, cuts
 // the power, and runs the third on the same disk. PATCHBAY_BOOT is a folder on it.
 func bootSite(t *testing.T) *crashSite {
 	t.Helper()
 	dir := os.Getenv("PATCHBAY_BOOT")
 	if dir == "" {
-		t.Skip("PATCHBAY_BOOT names no folder that lives on after a boot; am/testkit/guest sets it")
+		t.Skip("PATCHBAY_BOOT names no folder that lives on after a boot; make guest sets it")
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
