@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/am/display"
 	"patchbay/am/clock"
+	"patchbay/am/display"
 	"patchbay/am/mtls"
 	"patchbay/am/server"
 	"patchbay/credentials"
