@@ -3,11 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -56,7 +54,7 @@ func newTestSite(t testing.TB, instance string, settings ...string) *testSite {
 	return newTestSiteIn(t, nil, instance, settings...)
 }
 
-// newTestSiteIn is newBed on the host of a lab; ssh then runs there, too.
+// newTestSiteIn is newTestSite on the host of a lab; ssh then runs there, too.
 func newTestSiteIn(t testing.TB, in *netlab.Lab, instance string, settings ...string) *testSite {
 	t.Helper()
 	b := prepareTestSite(t, instance, t.TempDir(), settings...)
@@ -114,7 +112,7 @@ func prepareTestSite(t testing.TB, instance, dir string, settings ...string) *te
 
 func (b *testSite) makeKey() {
 	b.t.Helper()
-	secret := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	secret := privateKey("alice")
 	signer, err := ssh.NewSignerFromKey(secret)
 	if err != nil {
 		b.t.Fatal(err)
@@ -293,26 +291,6 @@ func (b *testSite) ssh(t testing.TB, name string, args ...string) (string, error
 		err = fmt.Errorf("%w: %s", err, complaint.String())
 	}
 	return out.String(), err
-}
-
-// nodesOutliveUp: nodes and commands in them run on when "up" is killed.
-func nodesOutliveUp(t *testing.T, a *arena) {
-	a.restart(syscall.SIGKILL)
-	if out, err := a.ssh(t, nodeA, "echo still here"); err != nil || out != "still here\n" {
-		t.Errorf("after a kill: %q, %v", out, err)
-	}
-	c := exec.Command(binary(), "enter", a.settings, nodeA, "cat")
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	time.AfterFunc(300*time.Millisecond, func() {
-		_, _ = io.WriteString(in, "late\n")
-		in.Close()
-	})
-	if out, err := c.CombinedOutput(); err != nil || string(out) != "late\n" {
-		t.Errorf("cat: %q, %v", out, err)
-	}
 }
 
 // changeSetting changes a line of the settings, for the next start.

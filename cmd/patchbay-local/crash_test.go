@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -17,13 +16,12 @@ import (
 )
 
 // TestRecoveryFromKills runs the real testbed under load and kills one of its processes,
-// or all, at random instants, PATCHBAY_KILLS times. After each kill, every node must
+// or all, at random instants. After each kill, every node must
 // reach its last requested state, or report that it failed. Sometimes all nodes are
 // removed, and the host must be as before.
 func TestRecoveryFromKills(t *testing.T) {
-	kills := number(t, "PATCHBAY_KILLS", 12)
+	kills := require.Rounds(4, 40)
 	seed := require.Seed(t)
-	t.Logf("PATCHBAY_KILLS=%d", kills)
 	random := rand.New(rand.NewPCG(seed, 1))
 	s := newCrashSite(t, fmt.Sprintf("crash-%d", os.Getpid()), t.TempDir())
 	t.Cleanup(func() {
@@ -74,19 +72,6 @@ func TestRecoveryFromKills(t *testing.T) {
 	}
 	s.awaitAll(untouched)
 	t.Logf("killed: %v; asked: %d; restarted by request after a failure: %d", killed, load.asked, s.healed)
-}
-
-func number(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("%s=%q is no number above 0", name, text)
-	}
-	return n
 }
 
 // crashLoad creates and changes nodes all the time: one goroutine for each of several

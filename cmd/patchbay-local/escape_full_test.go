@@ -350,13 +350,12 @@ func orphans() string {
 }
 
 // exhaustNode uses up all resources in one node, and checks the other node and the host.
-func (a *arena) exhaustNode(t *testing.T, tt *table) {
-	t.Helper()
+func (a *arena) exhaustNode(t *testing.T) {
 	alive := func(what string) {
 		t.Helper()
 		for _, name := range []string{nodeA, nodeB} {
 			got, err := a.ssh(t, name, "echo alive")
-			tt.row(t, what, "then a login at "+name[len(name)-4:], "alive", strings.TrimSpace(got)+errorText(err))
+			check(t, what, "then a login at "+name[len(name)-4:], "alive", strings.TrimSpace(got)+errorText(err))
 		}
 	}
 	for _, row := range []struct{ what, task, must string }{
@@ -365,16 +364,18 @@ func (a *arena) exhaustNode(t *testing.T, tt *table) {
 		{"processor", "processor", "no more than its processor"}, {"datagrams that wait", "datagrams", "no more than its share"},
 		{"orphans that ended", "orphans", "none is left"}, {"names of odd bytes, 400 deep", "names", "made"},
 	} {
-		tt.row(t, "exhaustion", row.what, row.must, a.task(nodeA, row.task))
+		check(t, "exhaustion", row.what, row.must, a.task(nodeA, row.task))
 	}
 	most := a.task(nodeA, "files")
-	tt.row(t, "exhaustion", "open files", "EMFILE | exit status 137", most[strings.LastIndexByte(most, ' ')+1:])
+	check(t, "exhaustion", "open files", "EMFILE | exit status 137", most[strings.LastIndexByte(most, ' ')+1:])
 	alive("exhaustion")
-	tt.row(t, "exhaustion", "what the host stores for the disk", "no more than its size", atMost(a.diskUsage(t, nodeA), 97<<20))
+	check(t, "exhaustion", "what the host stores for the disk", "no more than its size", atMost(a.diskUsage(t, nodeA), 97<<20))
 
 	line, stop := a.background(t, nodeA, "forks")
-	tt.row(t, "exhaustion", "processes", "EAGAIN", line[strings.LastIndexByte(line, ' ')+1:])
+	check(t, "exhaustion", "processes", "EAGAIN", line[strings.LastIndexByte(line, ' ')+1:])
 	alive("processes")
+	a.set(t, nodeA, provider.Resource{"users": []string{a.user("alice"), a.user("bob")}})
+	a.await(t, nodeA, provider.StateReady) // the login of another account is proven
 	stop()
 	_, _ = a.enter(nodeA, nil, "kill -9 -1") // which ends itself, too
 	alive("every process killed")
@@ -398,30 +399,30 @@ func (a *arena) exhaustNode(t *testing.T, tt *table) {
 			stops = append(stops, stop)
 			count, end, _ := strings.Cut(line, " ")
 			counts[i], _ = strconv.Atoi(count)
-			tt.row(t, row.task, "all, in the node "+name[len(name)-4:], row.must, end)
+			check(t, row.task, "all, in the node "+name[len(name)-4:], row.must, end)
 		}
 		got := "no more than a node may have"
 		if counts[0] > row.most || counts[0] == 0 {
 			got = fmt.Sprint(counts[0])
 		}
-		tt.row(t, row.task, "how many", "no more than a node may have", got)
+		check(t, row.task, "how many", "no more than a node may have", got)
 		got = "as many"
 		if counts[1] < counts[0]*9/10 {
 			got = fmt.Sprintf("%d, %d", counts[0], counts[1])
 		}
-		tt.row(t, row.task, "and in the other node at the same time", "as many", got)
+		check(t, row.task, "and in the other node at the same time", "as many", got)
 		if host := map[string]func() error{"inotify": openInotify, "terminals": openTerminal, "timers": openTimer}[row.task]; host != nil {
-			tt.row(t, row.task, "and on the host at the same time", "done", errnoText(host()))
+			check(t, row.task, "and on the host at the same time", "done", errnoText(host()))
 		}
 		for _, stop := range stops {
 			stop()
 		}
 	}
-	tt.row(t, "the log", "of what PID 1 says, on the host", "no more than its size", atMost(size(t, filepath.Join(a.testSite.state, "nodes", nodeA, "log")), 64<<10))
+	check(t, "the log", "of what PID 1 says, on the host", "no more than its size", atMost(size(t, filepath.Join(a.testSite.state, "nodes", nodeA, "log")), 64<<10))
 }
 
 // checkOwners checks the owners of a node's files on the host.
-func (a *arena) checkOwners(t *testing.T, tt *table) {
+func (a *arena) checkOwners(t *testing.T) {
 	t.Helper()
 	for path, must := range map[string]string{"": "drwx------ 0", "nodes": "drwx------ 0", "nodes/" + nodeA: "drwx------ 0", "nodes/" + nodeA + "/disk.img": "-rw------- 0", "nodes/" + nodeA + "/agent.sock": "Srw------- 0"} {
 		info, err := os.Lstat(filepath.Join(a.testSite.state, path))
@@ -429,7 +430,7 @@ func (a *arena) checkOwners(t *testing.T, tt *table) {
 		if err == nil {
 			got = fmt.Sprint(info.Mode(), " ", info.Sys().(*syscall.Stat_t).Uid)
 		}
-		tt.row(t, "on the host", "nobody but root comes to state/"+path, must, got)
+		check(t, "on the host", "nobody but root comes to state/"+path, must, got)
 	}
 	if out, err := a.enter(nodeA, nil, "cp /bin/sh /var/tmp/sh && chmod 4755 /var/tmp/sh"); err != nil {
 		t.Fatal(out, err)
@@ -450,7 +451,7 @@ func (a *arena) checkOwners(t *testing.T, tt *table) {
 				got = "one of the node's"
 			}
 		}
-		tt.row(t, "on the host", "whose a setuid file of the node's root is", "one of the node's", got)
+		check(t, "on the host", "whose a setuid file of the node's root is", "one of the node's", got)
 	}
 }
 
@@ -481,16 +482,15 @@ func atMost(n, most int64) string {
 }
 
 // removeFullNode removes the node that was filled.
-func (a *arena) removeFullNode(t *testing.T, tt *table) {
-	t.Helper()
+func (a *arena) removeFullNode(t *testing.T) {
 	began := time.Now()
 	a.remove(t, nodeA)
 	got := "in no time"
 	if took := time.Since(began); took > 15*time.Second {
 		got = took.String()
 	}
-	tt.row(t, "afterwards", "the node is removed", "in no time", got)
-	tt.row(t, "afterwards", "the other one stays", provider.StateReady, stateOf(getNode(t, a.provider, nodeB)))
+	check(t, "afterwards", "the node is removed", "in no time", got)
+	check(t, "afterwards", "the other one stays", provider.StateReady, stateOf(getNode(t, a.provider, nodeB)))
 }
 
 // useAllMemory leaves hardly any memory for the program's own code, which it then needs

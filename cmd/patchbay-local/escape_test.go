@@ -20,7 +20,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -171,37 +170,12 @@ func raw(number uintptr, args ...uintptr) string {
 	return "done"
 }
 
-// table collects attempts and results for printing.
-type table struct {
-	mu   sync.Mutex
-	rows [][3]string
-}
-
-// row checks an answer in a subtest, and records it.
-func (tt *table) row(t *testing.T, what, how, must, got string) {
+// check reports an answer that is not expected.
+func check(t *testing.T, what, how, must, got string) {
 	t.Helper()
-	t.Run(strings.ReplaceAll(what+": "+how, "/", "|"), func(t *testing.T) {
-		if !(attempt{must: must}).allowed(got) {
-			t.Errorf("answered %q, must be %q", got, must)
-		}
-	})
-	tt.mu.Lock()
-	defer tt.mu.Unlock()
-	tt.rows = append(tt.rows, [3]string{what, how, got})
-}
-
-func (tt *table) print(t *testing.T) {
-	t.Helper()
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, r := range tt.rows {
-		if len(r[2]) > 60 {
-			r[2] = r[2][:57] + "..."
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", r[0], r[1], r[2])
+	if !(attempt{must: must}).allowed(got) {
+		t.Errorf("%s: %s: answered %q, must be %q", what, how, got, must)
 	}
-	w.Flush()
-	t.Logf("%d attempts:\n%s", len(tt.rows), b.String())
 }
 
 // smallTypes are sliver types with low limits.
@@ -265,8 +239,8 @@ func programOfTests(t *testing.T) []byte {
 }
 
 // enter runs a command as root in a node, by patchbay-local enter.
-func (a *arena) enter(name string, input []byte, line string) (string, error) {
-	c := exec.CommandContext(a.t.Context(), binary(), "enter", a.settings, name, line)
+func (b *testSite) enter(name string, input []byte, line string) (string, error) {
+	c := exec.CommandContext(b.t.Context(), binary(), "enter", b.settings, name, line)
 	c.Stdin = bytes.NewReader(input)
 	out, err := c.CombinedOutput()
 	return string(out), err
@@ -290,36 +264,58 @@ func (a *arena) task(name, word string) string {
 	return out
 }
 
-// TestNothingGetsOut makes every attempt of the table in a node. Its result holds for the
-// running kernel.
+// TestNothingGetsOut is about hostile users: it makes every attempt of the tables in a node,
+// uses up what the kernel shares out, and calls "up" as other users and as a node's PID 1.
+// The result holds for the running kernel.
 func TestNothingGetsOut(t *testing.T) {
-	a := newArena(t, "escape-in")
-	var tt table
-	a.createTargets(t)
+	require.Root(t)
+	// A sixtieth of the kernel's default, so that it is soon full.
+	lowerSetting(t, "/proc/sys/net/core/bpf_jit_limit", "16777216")
+	lowerSetting(t, "/proc/sys/net/ipv4/tcp_mem", "10000 20000 30000") // other testbeds may have raised it
+	a := newArena(t, "escape-t")
 	before := hostFacts(t, a.testSite)
+	alive := func(t *testing.T) {
+		for _, name := range []string{nodeA, nodeB} {
+			got, err := a.ssh(t, name, "echo alive")
+			check(t, "afterwards", "a login at "+name[len(name)-4:], "alive", strings.TrimSpace(got)+errorText(err))
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		test func(t *testing.T)
+	}{
+		{"Attempts", a.attemptsFail}, {"Exhaustion", a.exhaustNode}, {"Filters", a.filtersLeaveRoom}, {"Connections", a.connectionsAreBounded},
+		{"Callers", a.hostileCallers}, {"Processes", a.processesLeaveRoom}, {"Removal", a.removeFullNode},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.test(t)
+			if tt.name == "Attempts" || tt.name == "Connections" {
+				alive(t)
+			}
+		})
+	}
+	after := hostFacts(t, a.testSite)
+	for _, fact := range sortedKeys(before) {
+		check(t, "afterwards", "the host's "+fact, before[fact], after[fact])
+	}
+}
+
+// attemptsFail makes all attempts in a node.
+func (a *arena) attemptsFail(t *testing.T) {
+	a.createTargets(t)
 	out, err := a.enter(nodeA, nil, a.command(nodeA, "all"))
 	var answers []string
 	if err != nil || json.Unmarshal([]byte(out), &answers) != nil {
 		t.Fatalf("the attempts cannot be made: %v, %s", err, out)
 	}
 	for i, made := range attempts() {
-		tt.row(t, made.what, made.how, made.must, answers[i])
+		check(t, made.what, made.how, made.must, answers[i])
 	}
+	t.Logf("%d attempts", len(answers))
 	for way, got := range a.descriptors(t) {
-		tt.row(t, "descriptors", way, "0 1 2", got)
+		check(t, "descriptors", way, "0 1 2", got)
 	}
-	a.checkOwners(t, &tt)
-	a.exhaustNode(t, &tt)
-	for _, name := range []string{nodeA, nodeB} {
-		got, err := a.ssh(t, name, "echo alive")
-		tt.row(t, "afterwards", "a login at "+name[len(name)-4:], "alive", strings.TrimSpace(got)+errorText(err))
-	}
-	a.removeFullNode(t, &tt)
-	after := hostFacts(t, a.testSite)
-	for _, fact := range sortedKeys(before) {
-		tt.row(t, "afterwards", "the host's "+fact, before[fact], after[fact])
-	}
-	tt.print(t)
+	a.checkOwners(t)
 }
 
 // descriptors returns the inherited descriptors of processes, by the way they are

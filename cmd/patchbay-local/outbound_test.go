@@ -76,20 +76,3 @@ func TestNodesReachOutsideNetwork(t *testing.T) {
 	b.remove(t, first)
 	b.remove(t, second)
 }
-
-func TestTwoTestbedsHaveSeparateEgress(t *testing.T) {
-	in := netlab.New(t, netlab.Options{})
-	one := newTestSiteIn(t, in, "out-a", "outbound: yes", "dns: ["+netlab.Names+"]")
-	two := newTestSiteIn(t, in, "out-b", "outbound: yes", "dns: ["+netlab.Names+"]", "ports: 30000-30999")
-	name := "00000000-0000-4000-8000-0000000000f3"
-	other := "00000000-0000-4000-8000-0000000000f4"
-	one.node(t, name, nil)
-	two.node(t, other, nil)
-	for b, node := range map[*testSite]string{one: name, two: other} {
-		if out, err := b.ssh(t, node, fetch("a.example.org", "/")); err != nil || out != "a.example.org/\n" {
-			t.Errorf("%s fetched %q, %v", b.instance, out, err)
-		}
-	}
-	one.remove(t, name)
-	two.remove(t, other)
-}

@@ -5,6 +5,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/pem"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -95,12 +96,22 @@ func TestEndpointShowsEachHostKey(t *testing.T) {
 	}
 }
 
-// The log has the reason of each refused login.
+// loggedLogin is the end of a log line about a login.
+var loggedLogin = regexp.MustCompile(`msg="gateway: login" from=127\.0\.0\.1 key=SHA256:[A-Za-z0-9+/]{43} node=n1 user=alice\n`)
+
+// The log has each login with its key, and the reason of each refused login.
 func TestFailedLoginsAreLogged(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
-	m := s.add("n1", Account{"alice", []string{newKey(t).line}})
-	p := s.client(newKey(t))
+	alice := newKey(t)
+	m := s.add("n1", Account{"alice", []string{alice.line}})
+	p := s.client(alice)
+	p.addKnownHost("n1", m.port, m.host, "\tUser alice")
+	if r := p.run("ssh", "n1", "true"); r.status != 0 {
+		t.Fatalf("alice: %+v", r)
+	}
+	wait.Holds(t, func() bool { return loggedLogin.MatchString(s.log.String()) }, func() string { return "no line reports the login: " + s.log.String() })
+	p = s.client(newKey(t))
 	p.addKnownHost("n1", m.port, m.host, "\tUser alice")
 	if r := p.run("ssh", "n1", "true"); r.status != 255 {
 		t.Fatalf("a stranger: %+v", r)

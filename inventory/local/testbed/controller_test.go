@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"patchbay/am/testkit/wait"
+	"patchbay/inventory/local"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/provider"
 )
@@ -126,6 +127,23 @@ func (h *fakeHost) checkNothingLeft(t *testing.T, tb *Testbed) {
 	}
 }
 
+func TestPublishedEndpointsFollowTheSettings(t *testing.T) {
+	for publish, want := range map[local.Publish][2]string{
+		local.Both: {"[lab.example.org:30001 web-00000001:22]", "gateway@lab.example.org:30000"}, local.Gateway: {"[web-00000001:22]", "gateway@lab.example.org:30000"},
+		local.Direct: {"[lab.example.org:30000]", ""},
+	} {
+		h := newFakeHost(t)
+		h.settings.Publish = publish
+		tb, stop := h.run(-1)
+		set(t, tb, nodeName(1), newNode("web", sliceURN, "alice"))
+		r := awaitNode(t, tb, nodeName(1), isReady)
+		if got := [2]string{fmt.Sprint(r.List(provider.AttrLogin)), r.Text(provider.AttrProxy)}; got != want {
+			t.Errorf("%s: %q, want %q", publish, got, want)
+		}
+		stop()
+	}
+}
+
 // countWithRoot returns the number of accounts of an endpoint with that many logins.
 func countWithRoot(logins int) int {
 	if logins == 0 {
@@ -216,6 +234,51 @@ func TestRefusals(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(tb.nodesDir); len(entries) != 1 {
 		t.Errorf("folders: %v", entries)
+	}
+}
+
+// TestHostileValuesAreRefused requests names and texts that could reach a file, a shell or a
+// terminal.
+func TestHostileValuesAreRefused(t *testing.T) {
+	_, tb := runFakeHost(t)
+	refuse := func(what, name string, r provider.Resource) {
+		t.Helper()
+		if _, err := trySet(tb, name, r); err == nil {
+			t.Errorf("%s was accepted", what)
+		}
+	}
+	for _, bad := range []string{".", "..", "a/b", "/etc", "A", "\u00fcn\u00ef", "a\x00b", "a\nb", "a b", strings.Repeat("a", 65), "a\x1b[2J"} {
+		refuse(fmt.Sprintf("the name %q", bad), bad, newNode("web", sliceURN))
+	}
+	key := `ssh-ed25519 AAAA`
+	for attribute, values := range map[string][]string{
+		"image":          {"../x", "/etc", "host/../..", ".", "a\x00b", strings.Repeat("x", 5000)},
+		"hostname":       {"a\n127.0.0.1 b", "a;reboot", "$(id)", "a b", "-x", "..", "a..b", "\x1b]0;x\a", "\u00fc", strings.Repeat("a", 65), "a\x00"},
+		"login":          {"", "-x", "a:b", "a\nb", "a/b", "..", "a.b", "A", "\u00fc", "0a", "a b", strings.Repeat("a", 33), "a\x00"},
+		"key":            {key + "\nssh-rsa AAAA", "a\rb", "a\x00b", "a\x1b[2J", strings.Repeat("k", 20<<10)},
+		"client_id":      {"a\nb", "a\x1b[2J", "a\x00", strings.Repeat("u", 2000)},
+		"slice_urn":      {"a\nb", "a\x1b[2J", "a\x00", strings.Repeat("u", 2000)},
+		"sliver_urn":     {"a\nb", "a\x1b[2J", "a\x00", strings.Repeat("u", 2000)},
+		"restart_serial": {"a\nb", "a\x1b[2J", "a\x00", strings.Repeat("u", 2000)},
+		"component":      {"../.."}, "sliver_type": {"../.."}, "power": {"\x1b"}, "users": {"[]", "null"},
+	} {
+		for _, bad := range values {
+			r := newNode("web", sliceURN, "alice")
+			switch attribute {
+			case "login":
+				r["users"] = []string{toJSON(object{"login": bad, "keys": []string{key}})}
+			case "key":
+				r["users"] = []string{toJSON(object{"login": "alice", "keys": []string{bad}})}
+			case "users":
+				r["users"] = []string{bad}
+			default:
+				r[attribute] = bad
+			}
+			refuse(fmt.Sprintf("%s %.20q", attribute, bad), nodeName(2), r)
+		}
+	}
+	if r := getNode(tb, nodeName(2)); !provider.Gone(r) {
+		t.Errorf("a refused node exists: %v", r)
 	}
 }
 

@@ -13,28 +13,28 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// oneNode starts a testbed with one node, nodeA.
-func oneNode(t *testing.T, instance string, settings ...string) *arena {
-	t.Helper()
-	a := &arena{testSite: newTestSite(t, instance, settings...)}
-	a.node(t, nodeA, nil)
-	return a
-}
-
-// TestOneNode runs tests that need only one node.
-func TestOneNode(t *testing.T) {
+// TestNodes runs all tests that need a testbed as it is by default, and its nodes a, b and c.
+func TestNodes(t *testing.T) {
 	require.Root(t)
-	shared := shareFiles(t) // created before the node
-	a := oneNode(t, "one-t")
+	shared := shareFiles(t) // created before the nodes
+	s := newLoginSite(t)
+	a := &arena{testSite: s.testSite}
 	for _, tt := range []struct {
 		name string
-		test func(t *testing.T, a *arena)
+		test func(t *testing.T)
 	}{
-		{"Disks", disksAreHidden}, {"Tools", toolsRun}, {"Linktest", linktestIsInNodes},
-		{"Shared", func(t *testing.T, a *arena) { nodesReadWhatEverybodyMayRead(t, a, shared) }},
-		{"Fragments", fragmentsAreBounded}, {"Sysctls", sysctlsOfNodes}, {"Words", errorMessagesWhileRunning}, {"Restart", nodesOutliveUp},
+		{"Logins", s.logins},
+		{"Disks", func(t *testing.T) { disksAreHidden(t, a) }},
+		{"Tools", func(t *testing.T) { toolsRun(t, a) }},
+		{"Linktest", func(t *testing.T) { linktestIsInNodes(t, a) }},
+		{"Shared", func(t *testing.T) { nodesReadWhatEverybodyMayRead(t, a, shared) }},
+		{"Programs", s.programsInside},
+		{"Messages", func(t *testing.T) { errorMessagesWhileRunning(t, a) }},
+		{"Restart", func(t *testing.T) { sessionsOutliveUp(t, a) }},
+		{"Fragments", func(t *testing.T) { fragmentsAreBounded(t, a) }},
+		{"Sysctls", func(t *testing.T) { sysctlsOfNodes(t, a) }}, // at last: some turn off what other tests need
 	} {
-		t.Run(tt.name, func(t *testing.T) { tt.test(t, a) })
+		t.Run(tt.name, tt.test)
 	}
 }
 
