@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -32,6 +33,14 @@ func TestMain(m *testing.M) {
 			syscall.Exit(1)
 		}
 		syscall.Exit(0) // os.Exit would wait a second for the race detector
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil { // tests mostly wait for processes
+		panic(err)
+	}
+	// A python3 that is a script, such as that of pyenv, takes long to start the interpreter.
+	if python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output(); err == nil {
+		os.Setenv("PATH", filepath.Dir(strings.TrimSpace(string(python)))+":"+os.Getenv("PATH"))
 	}
 	os.Exit(m.Run())
 }
