@@ -11,6 +11,15 @@ import (
 // long and use new random numbers each time.
 func Long() bool { return os.Getenv("PATCHBAY_LONG") != "" }
 
+// Rounds returns how often a test kills or interrupts something: daily times or, if
+// PATCHBAY_LONG is set, long times.
+func Rounds(daily, long int) int {
+	if Long() {
+		return long
+	}
+	return daily
+}
+
 // Seed returns the seed for the random numbers of a test, and logs it. The seed is
 // PATCHBAY_SEED if that variable is set. Otherwise it is a random number if PATCHBAY_LONG is
 // set, and else 1.

@@ -87,7 +87,7 @@ func TestRecoveryAfterKill(t *testing.T) {
 	}
 	seed := require.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
-	for round := range 12 {
+	for round := range require.Rounds(5, 12) {
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), childEnv+"="+o.Folder)
 		c.Stderr = t.Output()

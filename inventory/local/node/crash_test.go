@@ -103,10 +103,8 @@ func TestKilledCreatorLeavesNothing(t *testing.T) {
 	all := specs(testImage(t), 12)
 	random := rand.New(rand.NewPCG(require.Seed(t), 0))
 	adopted, processes := 0, 0
-	var most time.Duration                                  // the time that a creator needs for some nodes on this machine
-	const rounds, atLeast, enough = 30, 8, 15 * time.Second // a slow machine runs fewer rounds
-	first := time.Now()
-	for round := 0; round < rounds && (round < atLeast || time.Since(first) < enough); round++ {
+	var most time.Duration // the time that a creator needs for some nodes on this machine
+	for round := range require.Rounds(6, 30) {
 		began := time.Now()
 		cmd, out := startCreator(t, creatorOptions{h.State, h.Instance, all, false})
 		if round == 0 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 )
 
@@ -74,7 +75,7 @@ func TestAttemptWhileAnotherRuns(t *testing.T) {
 // next attempt runs.
 func TestKilledAttempts(t *testing.T) {
 	dir := newNode(t)
-	for n := 1; n <= 20; n++ {
+	for n := 1; n <= require.Rounds(8, 20); n++ {
 		count := filepath.Join(dir, fmt.Sprint("count", n))
 		runs := func() int {
 			text, _ := os.ReadFile(count)

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/require"
 	"patchbay/rspec/setup"
 )
 
@@ -369,10 +370,11 @@ func TestT18Kills(t *testing.T) {
 	began := time.Now()
 	install(t, dir, 1, order(dir))
 	took, want := time.Since(began), state(dir)
-	for i := range 15 {
+	rounds := require.Rounds(5, 15)
+	for i := range rounds {
 		dir := newNode(t)
 		_, c := startAttempt(t, dir, 1, order(dir))
-		timer := time.AfterFunc(took*time.Duration(i)/15, func() { c.Process.Kill() })
+		timer := time.AfterFunc(took*time.Duration(i)/time.Duration(rounds), func() { c.Process.Kill() })
 		waitForStep(t, dir, 1)
 		timer.Stop()
 		o := order(dir)

@@ -174,7 +174,7 @@ func TestRealStepsAndKills(t *testing.T) {
 		n["setup"] = steps
 		wanted[nodeName(i)] = n
 	}
-	for range 8 {
+	for range require.Rounds(3, 8) {
 		kill := s.runInProcess()
 		over := time.After(time.Duration(100+r.IntN(350)) * time.Millisecond)
 		s.trySet(wanted)
