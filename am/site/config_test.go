@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -30,7 +31,24 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"MetricsAtNoAddress", smallest + "metrics: {listen: here, token_file: t}\n", "f.yaml:3: metrics.listen: "},
 		{"KeyOfAnotherSection", smallest + "allocated_max: 3h\n", "f.yaml:3: unknown key allocated_max; did you mean leases.allocated_max?"},
 		{"WrongCaseIsUnknown", smallest + "Listen: :1\n", "unknown key Listen; did you mean listen?"},
-		{"KeyTwice", smallest + "listen: :1\nlisten: :2\n", "f.yaml|listen"},
+		{"KeyTwice", smallest + "listen: :1\nlisten: :2\n", "f.yaml:4: listen is given twice"},
+		{"NestedKeyTwice", smallest + "leases:\n  margin: 1h\n  margin: 2h\n", "f.yaml:5: leases.margin is given twice"},
+		{"KeysThatDifferInCase", smallest + "listen: :1\nLISTEN: :2\n", "f.yaml:4: unknown key LISTEN; did you mean listen?"},
+		{"KeyOfASectionWithADot", smallest + "leases.margin: 1h\n", "f.yaml:3: unknown key leases.margin; known here: admin, "},
+		{"UnknownKeyWithoutValue", smallest + "limits: {rspec: {services: }}\n", "f.yaml:3: unknown key limits.rspec.services; known here: bytes, depth, links, nodes"},
+		{"FieldWithoutKey", smallest + "pollproviders: 1s\n", "f.yaml:3: unknown key pollproviders"},
+		{"MergedKeys", "x: &x {listen: ':1'}\n<<: *x\n" + smallest, "f.yaml:2: unknown key <<"},
+		{"SecondDocument", smallest + "---\nlisten: :1\n", "f.yaml:3: a second YAML document begins here; move its keys into the first"},
+		{"NUL", smallest + "listen: ':1\x00'\n", "this is not YAML: control characters are not allowed"},
+		{"WrongTag", smallest + "listen: !!int here\n", "f.yaml: this cannot be read: yaml: cannot decode"},
+		{"DeepMaps", smallest + "listen: " + strings.Repeat("{a: ", 5000) + "b" + strings.Repeat("}", 5000) + "\n", "f.yaml:3: listen: it must be a single value"},
+		{"TextIsANumber", "authority: 1.10\nkeys: [{certificate: a, key: b}]", "f.yaml:1: authority: 1.1 is not a text in YAML; write it in quotes"},
+		{"TextInAListIsANumber", smallest + "hooks:\n  - name: 7\n    command: x\n", "f.yaml:4: hooks.name: 7 is not a text in YAML; write it in quotes"},
+		{"TextIsATruthValue", smallest + "policy: true\n", "f.yaml:3: policy: true is not a text in YAML; write it in quotes"},
+		{"TextIsADate", smallest + "credentials: {signers: 2026-01-01}\n", "f.yaml:3: credentials.signers: 2026-01-01 00:00:00 +0000 UTC is not a text in YAML"},
+		{"NumberIsAFraction", smallest + "limits: {max_connections: 1.5}\n", "limits.max_connections: \"1.5\" is not a whole number"},
+		{"NumberBeyond64Bits", smallest + "limits: {max_body: 18446744073709551615}\n", "limits.max_body: \"18446744073709551615\" is not a whole number"},
+		{"TruthValueIsANumber", smallest + "audit_required: 7\n", "f.yaml:3: audit_required: \"7\" is neither yes nor no"},
 		{"NoAuthority", "keys: [{certificate: a, key: b}]", "authority: the site has no name; set authority"},
 		{"AuthorityIsLoopback", "authority: localhost\nkeys: [{certificate: a, key: b}]", "f.yaml:1: authority: \"localhost\" means another site on every host"},
 		{"AuthorityIsNoLabel", "authority: a b\nkeys: [{certificate: a, key: b}]", "cannot be part of a URN"},
@@ -54,10 +72,11 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"UnknownChoice", smallest + "empty_describe: maybe\n", "\"maybe\" is not one of empty, not-found"},
 		{"UnknownExtension", smallest + "manifest_extensions: [vnode, sliver_info]\n", "\"sliver_info\" is not one of sliver-info, vnode"},
 		{"TooSmallKeys", smallest + "credentials: {min_rsa_bits: 512}\n", "512 is less than 1024"},
-		{"NotYAML", "authority: [", "f.yaml: this is not YAML: line 1"},
-		{"Tab", smallest + "\tlog: {level: info}\n", "f.yaml: this is not YAML: line 3|indent with blanks, not tabs"},
+		{"NotYAML", "authority: [", "f.yaml:1: at or after line 1 this is not YAML: did not find expected node content; look for"},
+		{"Tab", smallest + "\tlog: {level: info}\n", "f.yaml:3: at or after line 3 this is not YAML: |indent with blanks, not tabs"},
 		{"AliasesThatMultiply", smallest + "hooks:\n  - &h {command: x, events: [" + strings.Repeat("ready,", 1000) + "]}\n" + strings.Repeat("  - *h\n", 5000),
-			"f.yaml: its aliases (*NAME) expand to too much text; write the values out"},
+			"f.yaml: it has more than 100000 values, or its aliases (*NAME) expand to so many; leave some out"},
+		{"ManyKeys", smallest + manyKeys(50_000), "f.yaml:3: unknown key k0; known here: |f.yaml:102: unknown key k99; "},
 		{"AListIsNoConfig", "- a\n", "needs keys below it: authority, listen"},
 		{"TwoMistakesAreBothTold", smallest + "lisen: :1\npublik_url: x\n", "did you mean listen?|did you mean public_url?"},
 	} {
@@ -73,6 +92,15 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// manyKeys returns n unknown keys. viper needs time in the square of n for them.
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "k%d: 1\n", i)
+	}
+	return b.String()
 }
 
 func TestConfigDefaultsAndPaths(t *testing.T) {
@@ -114,16 +142,21 @@ func TestEnvironmentBeatsTheFile(t *testing.T) {
 	}
 }
 
-// Others use variables that are called like a key of a list's entries.
-func TestVariablesDoNotEmptyLists(t *testing.T) {
+// TestVariablesThatSetNothing sets variables with the names of keys in lists, which other programs
+// use, and empty ones.
+func TestVariablesThatSetNothing(t *testing.T) {
 	t.Setenv("PATCHBAY_HOOKS_SECRET", "x")
-	t.Setenv("PATCHBAY_CREDENTIALS_SIGNERS", "x")
-	c, err := ParseConfig("/site/f.yaml", []byte(smallest+"credentials: {signers: [ours]}\nhooks: [{name: a, url: 'https://a.example.org/', secret: key}]\n"))
+	t.Setenv("PATCHBAY_LISTEN", "")
+	c, err := ParseConfig("/site/f.yaml", []byte(smallest+"listen: :1\nhooks: [{name: a, url: 'https://a.example.org/', secret: key}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Hooks[0].Secret != "/site/key" || c.Credentials.Signers[0] != "ours" {
-		t.Errorf("got the secret %q and the signers %q", c.Hooks[0].Secret, c.Credentials.Signers)
+	if c.Hooks[0].Secret != "/site/key" || c.Listen != ":1" || c.Origin.Where("listen") != "/site/f.yaml:3" {
+		t.Errorf("got the secret %q, and listen %q of %s", c.Hooks[0].Secret, c.Listen, c.Origin.Where("listen"))
+	}
+	t.Setenv("PATCHBAY_LEASES", "1h")
+	if _, err := ParseConfig("/site/f.yaml", []byte(smallest)); err == nil {
+		t.Error("a variable for a section is accepted")
 	}
 }
 
@@ -140,55 +173,16 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestKeysOfEarlierReleasesWarn reads removed and renamed keys, which are no mistakes
-// in the release that warns of them.
-func TestKeysOfEarlierReleasesWarn(t *testing.T) {
-	for name, tt := range map[string]struct{ text, warning string }{
-		"RemovedLimit":           {smallest + "limits: {max_calls: 9}\n", "f.yaml:3: limits.max_calls is no longer a setting: it is always 256; remove it"},
-		"RemovedLimitOfRequests": {smallest + "limits:\n  rspec: {services: 9}\n", "f.yaml:4: limits.rspec.services is no longer a setting: it is always 200; remove it"},
-		"RenamedKey":             {smallest + "unpromised: remove\n", "f.yaml:3: unpromised is now called orphans; rename it"},
-	} {
-		c, err := ParseConfig("f.yaml", []byte(tt.text))
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if w := c.Warnings(); len(w) != 1 || w[0].Error() != tt.warning {
-			t.Errorf("%s: got %v, want %s", name, w, tt.warning)
-		}
-		if name == "RenamedKey" && c.Orphans != orphansRemove {
-			t.Errorf("%s: the value is not read: %q", name, c.Orphans)
-		}
-	}
-	_, err := ParseConfig("f.yaml", []byte(smallest+"unpromised: remove\norphans: keep\n"))
-	if err == nil {
-		t.Error("a key is accepted under both names")
-	}
-}
-
-// TestOneReleaseWarns fails when the release after warnedIn begins: then the entries
-// of removedKeys and renamedKeys go.
-func TestOneReleaseWarns(t *testing.T) {
-	text, err := os.ReadFile("../../CHANGELOG.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := regexp.MustCompile(`(?m)^## (\d+\.\d+)\.`).FindSubmatch(text)
-	if m != nil && string(m[1]) != warnedIn {
-		t.Errorf("CHANGELOG.md begins release %s, and keys removed before %s still warn; remove their entries and raise warnedIn", m[1], warnedIn)
-	}
-}
-
 func TestMisspeltVariablesAreMistakes(t *testing.T) {
-	o := origin{warnings: new([]*ConfigError)}
-	err := o.checkEnvironment([]string{"PATH=/bin", "PATCHBAY_LISTEN=:1", "PATCHBAY_CONFIG=x", "PATCHBAY_REQUIRE=", "PATCHBAY_LEASES_PROVISONED=1d", "PATCHBAY_KEYS=x", "PATCHBAY_LIMITS_CALL_TIMEOUT=2m", "PATCHBAY_WHATEVER_IT_IS=1"})
+	err := (origin{File: "/site/patchbay.yaml"}).checkEnvironment([]string{"PATH=/bin", "PATCHBAY_LISTEN=:1", "PATCHBAY_CONFIG=x", "PATCHBAY_REQUIRE=", "PATCHBAY_LEASES_PROVISONED=1d", "PATCHBAY_KEYS=x", "PATCHBAY_CREDENTIALS_SIGNERS=x", "PATCHBAY_LEASES=1h", "PATCHBAY_LIMITS_RSPEC=", "PATCHBAY_=x", "PATCHBAY_HOOKS_SECRET=x", "PATCHBAY_WHATEVER_IT_IS=1"})
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	has(t, err.Error(), "environment PATCHBAY_LEASES_PROVISONED: ", "did you mean PATCHBAY_LEASES_PROVISIONED?",
-		"environment PATCHBAY_KEYS: ", "in patchbay.yaml only")
-	has(t, (*o.warnings)[0].Error(), "environment PATCHBAY_LIMITS_CALL_TIMEOUT: this is no longer a setting: it is always 1m; remove the variable")
-	for _, good := range []string{"PATCHBAY_LISTEN:", "PATCHBAY_CONFIG:", "PATCHBAY_REQUIRE:", "PATCHBAY_WHATEVER_IT_IS:"} {
+		"environment PATCHBAY_KEYS: the values of keys can be set in /site/patchbay.yaml only; write them there, and remove the variable",
+		"environment PATCHBAY_CREDENTIALS_SIGNERS: the values of credentials.signers can be set in /site/patchbay.yaml only",
+		"environment PATCHBAY_LEASES: the values of leases can be", "environment PATCHBAY_LIMITS_RSPEC: the values of limits.rspec can be")
+	for _, good := range []string{"PATCHBAY_LISTEN:", "PATCHBAY_CONFIG:", "PATCHBAY_REQUIRE:", "PATCHBAY_WHATEVER_IT_IS:", "PATCHBAY_:", "PATCHBAY_HOOKS_SECRET:"} {
 		if strings.Contains(err.Error(), good) {
 			t.Errorf("%s is refused: %v", good, err)
 		}

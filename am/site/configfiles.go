@@ -24,7 +24,7 @@ func (c *Config) checkFiles() error {
 func (c *Config) CheckKeyFiles() error {
 	var errs []error
 	for i, pair := range c.Keys {
-		where := c.Origin.Where(fmt.Sprintf("keys.%d", i))
+		where := c.Origin.Where(fmt.Sprintf("keys[%d]", i))
 		for _, f := range [][2]string{{"certificate", pair.Certificate}, {"key", pair.Key}} {
 			if _, err := os.Stat(f[1]); err != nil {
 				errs = append(errs, &ConfigError{where, "keys", missingMessage(f[0], f[1], err)})

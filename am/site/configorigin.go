@@ -2,7 +2,7 @@ package site
 
 import (
 	"fmt"
-	"log/slog"
+	"regexp"
 	"strings"
 )
 
@@ -13,10 +13,8 @@ const EnvPrefix = "PATCHBAY_"
 // file or an environment variable.
 type origin struct {
 	File      string
-	lines     map[string]int // the line of each key in the file
-	variables map[string]string
-
-	warnings *[]*ConfigError // see Config.Warnings
+	lines     map[string]int  // the line of each key in the file; keys[0].key is in the first entry of a list
+	variables map[string]bool // the keys whose value is from the environment
 }
 
 // ConfigError is one mistake in a configuration. The field Where is the place of the mistake, and
@@ -32,7 +30,7 @@ func (e *ConfigError) Error() string {
 
 // Where returns the place of a key's value: the environment variable, or the file and line.
 func (o origin) Where(key string) string {
-	if o.variables[key] != "" {
+	if o.variables[key] {
 		return "environment " + envName(key)
 	}
 	for k := key; k != ""; k = parentKey(k) {
@@ -44,53 +42,23 @@ func (o origin) Where(key string) string {
 }
 
 func (o origin) has(key string) bool {
-	return o.variables[key] != "" || o.lines[key] > 0
+	return o.variables[key] || o.lines[key] > 0
 }
 
-// parentKey returns "" for a key outside of sections.
+// parentKey returns "" for a key outside of sections and lists.
 func parentKey(key string) string {
-	return key[:max(0, strings.LastIndexByte(key, '.'))]
+	return key[:max(0, strings.LastIndexAny(key, ".["))]
 }
+
+var index = regexp.MustCompile(`\[\d+\]`)
+
+// withoutIndexes returns the key as the file has it, without the numbers of entries.
+func withoutIndexes(key string) string { return index.ReplaceAllString(key, "") }
 
 func envName(key string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// settingVariables returns, by key, the values of environment variables. Keys in lists have no
-// variables.
-func settingVariables(environ []string) map[string]string {
-	values := make(map[string]string)
-	for _, s := range settings(&Config{}) {
-		for _, entry := range environ {
-			if value, ok := strings.CutPrefix(entry, envName(s.key)+"="); ok {
-				values[s.key] = value
-			}
-		}
-	}
-	return values
-}
-
-// warn records a warning about a key of an earlier release.
-func (o origin) warn(where, format string, args ...any) {
-	*o.warnings = append(*o.warnings, &ConfigError{Where: where, Msg: fmt.Sprintf(format, args...)})
-}
-
-// Warnings returns a warning for each key or variable that this release ignores, or accepts under
-// an old name.
-func (c *Config) Warnings() []*ConfigError {
-	if c.Origin.warnings == nil {
-		return nil // the configuration was not read from a file
-	}
-	return *c.Origin.warnings
-}
-
-// LogWarnings logs the warnings.
-func (c *Config) LogWarnings(log *slog.Logger) {
-	for _, w := range c.Warnings() {
-		log.Warn("configuration", "remark", w.Error())
-	}
-}
-
 func (o origin) errorf(key, format string, args ...any) error {
-	return &ConfigError{o.Where(key), key, fmt.Sprintf(format, args...)}
+	return &ConfigError{o.Where(key), withoutIndexes(key), fmt.Sprintf(format, args...)}
 }

@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/spf13/viper"
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/display"
@@ -50,7 +53,7 @@ func ReadConfig(file string) (*Config, error) { return readConfig(file, ParseCon
 
 // ReadConfigFile does what ReadConfig does, without environment variables.
 func ReadConfigFile(file string) (*Config, error) {
-	return readConfig(file, func(file string, text []byte) (*Config, error) { return parseConfig(file, text, nil) })
+	return readConfig(file, func(file string, text []byte) (*Config, error) { return parseConfig(file, text, false) })
 }
 
 func readConfig(file string, parse func(file string, text []byte) (*Config, error)) (*Config, error) {
@@ -87,30 +90,39 @@ func readConfigText(file string) ([]byte, error) {
 // ParseConfig does what ReadConfig does, but takes the text of the file. Environment variables take precedence
 // over the text.
 func ParseConfig(file string, text []byte) (*Config, error) {
-	return parseConfig(file, text, os.Environ())
+	return parseConfig(file, text, true)
 }
 
-// parseConfig takes the environment in the format of os.Environ.
-func parseConfig(file string, text []byte, environ []string) (*Config, error) {
+func parseConfig(file string, text []byte, useEnvironment bool) (*Config, error) {
 	c := DefaultConfig()
-	c.Origin = origin{File: file, lines: make(map[string]int), variables: settingVariables(environ), warnings: new([]*ConfigError)}
-	if err := c.Origin.checkEnvironment(environ); err != nil {
-		return nil, err
+	c.Origin = origin{File: file, lines: make(map[string]int), variables: make(map[string]bool)}
+	v := viper.New()
+	v.SetConfigType("yaml")
+	if useEnvironment {
+		if err := c.Origin.checkEnvironment(os.Environ()); err != nil {
+			return nil, err
+		}
+		v.SetEnvPrefix(strings.TrimSuffix(EnvPrefix, "_"))
+		v.SetEnvKeyReplacer(strings.NewReplacer(".", "_"))
+		v.AutomaticEnv()
 	}
-	top, err := c.Origin.document(text)
-	if err != nil {
+	for _, s := range settings(&c) {
+		if s.isSingle() {
+			v.SetDefault(s.key, s.value.Interface())
+			c.Origin.variables[s.key] = useEnvironment && os.Getenv(envName(s.key)) != ""
+		}
+	}
+	if err := c.Origin.merge(v, text); err != nil {
 		return nil, err
 	}
 	var errs []error
-	if top != nil {
-		c.Origin.walk(top, reflect.ValueOf(&c).Elem(), "", &errs)
-	}
-	for _, s := range settings(&c) {
-		if text := c.Origin.variables[s.key]; text != "" {
-			if err := setText(s.value, text); err != nil {
-				errs = append(errs, c.Origin.errorf(s.key, "%v", err))
-			}
+	for _, err := range unjoined(v.Unmarshal(&c, func(d *mapstructure.DecoderConfig) {
+		d.TagName, d.Squash, d.WeaklyTypedInput, d.DecodeHook = "yaml", true, false, decodeText
+	})) {
+		if e, ok := errors.AsType[*mapstructure.DecodeError](err); ok {
+			err = c.Origin.errorf(e.Name(), "%v", e.Unwrap())
 		}
+		errs = append(errs, err)
 	}
 	c.resolve(filepath.Dir(file))
 	if err := errors.Join(append(errs, withoutRepeats(c.Validate(), errs)...)...); err != nil {
@@ -119,25 +131,47 @@ func parseConfig(file string, text []byte, environ []string) (*Config, error) {
 	return &c, nil
 }
 
+// unjoined returns the errors that errors.Join has joined to err.
+func unjoined(err error) (list []error) {
+	many, ok := err.(interface{ Unwrap() []error })
+	if err == nil || !ok {
+		return slices.DeleteFunc([]error{err}, func(err error) bool { return err == nil })
+	}
+	for _, e := range many.Unwrap() {
+		list = append(list, unjoined(e)...)
+	}
+	return list
+}
+
 // withoutRepeats returns the errors that err joins, except those about the place of an earlier
 // error. A value that cannot be parsed needs no second error.
-func withoutRepeats(err error, earlier []error) (others []error) {
+func withoutRepeats(err error, earlier []error) []error {
 	at := map[string]bool{}
 	for _, e := range earlier {
 		if x, ok := errors.AsType[*ConfigError](e); ok {
 			at[x.Where] = true
 		}
 	}
-	many, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return nil
+	return slices.DeleteFunc(unjoined(err), func(e error) bool {
+		x, ok := errors.AsType[*ConfigError](e)
+		return ok && at[x.Where]
+	})
+}
+
+// decodeText is a decode hook that reads values as operators write them. A list of texts may be a
+// single text. A text that YAML reads as a number is refused, because 1.10 would become 1.1.
+func decodeText(from, to reflect.Type, data any) (any, error) {
+	switch {
+	case from == to, from.Kind() == reflect.Map, from.Kind() == reflect.Slice:
+		return data, nil
+	case to.Kind() == reflect.Slice:
+		return []any{data}, nil
+	case to.Kind() == reflect.String:
+		return nil, fmt.Errorf("%v is not a text in YAML; write it in quotes", data)
 	}
-	for _, e := range many.Unwrap() {
-		if x, ok := errors.AsType[*ConfigError](e); !ok || !at[x.Where] {
-			others = append(others, e)
-		}
-	}
-	return others
+	v := reflect.New(to).Elem()
+	err := setText(v, fmt.Sprint(data))
+	return v.Interface(), err
 }
 
 // setText requires a unit in durations: a bare number would mean nanoseconds. Whole numbers may
@@ -145,8 +179,6 @@ func withoutRepeats(err error, earlier []error) (others []error) {
 func setText(v reflect.Value, text string) (err error) {
 	var n int64
 	switch p := v.Addr().Interface().(type) {
-	case *string:
-		*p = text
 	case *bool:
 		if *p = text == "yes"; *p || text == "no" {
 			break
@@ -183,183 +215,150 @@ func parseSize(s string) (int64, error) {
 // otherVariables are the PATCHBAY_ variables that set no key.
 var otherVariables = []string{"PATCHBAY_CONFIG", "PATCHBAY_URL", "PATCHBAY_CORPUS", "PATCHBAY_REQUIRE", "PATCHBAY_SOAK", "PATCHBAY_LONG"}
 
-// warnedIn is the release that ignores removedKeys and accepts renamedKeys under their old names,
-// with warnings. In the next release, delete both lists, so that these keys become errors.
-const warnedIn = "0.1"
-
-// removedKeys are keys of earlier versions, each with the value that now always applies.
-var removedKeys = map[string]string{
-	"limits.max_bodies":                      "64M",
-	"limits.max_answers":                     "256M",
-	"limits.max_calls":                       "256",
-	"limits.max_connections_per_address":     "256",
-	"limits.max_connections_per_certificate": "128",
-	"limits.max_header":                      "16K",
-	"limits.handshake_timeout":               "half of limits.header_timeout",
-	"limits.write_timeout":                   "two and a half times limits.read_timeout",
-	"limits.call_timeout":                    "1m",
-	"limits.rspec.elements":                  "200000",
-	"limits.rspec.attributes":                "100",
-	"limits.rspec.namespaces":                "250",
-	"limits.rspec.namespace_bytes":           "1024",
-	"limits.rspec.interfaces":                "50000",
-	"limits.rspec.client_id":                 "256",
-	"limits.rspec.addresses":                 "64",
-	"limits.rspec.services":                  "200",
-	"limits.rspec.command":                   "64K",
-}
-
-// renamedKeys maps old names to new ones.
-var renamedKeys = map[string]string{
-	"unpromised":       "orphans",
-	"unpromised_after": "orphans_after",
-}
-
-// checkEnvironment returns an error for each PATCHBAY_ variable whose key is misspelt, renamed or
-// a list. It warns of variables of removed keys. It ignores other PATCHBAY_ variables, because
-// other programs may use them.
+// checkEnvironment returns an error for each PATCHBAY_ variable whose key is misspelt, a list or a
+// section. It ignores other PATCHBAY_ variables, because other programs may use them.
 func (o origin) checkEnvironment(environ []string) error {
-	lists := map[string]string{"KEYS": "certificates", "HOOKS": "hooks"}
-	known := slices.Sorted(maps.Keys(lists))
-	removed, renamed := map[string]string{}, map[string]string{}
-	for key, value := range removedKeys {
-		removed[envName(key)] = value
-	}
-	for old, key := range renamedKeys {
-		renamed[envName(old)] = envName(key)
-	}
+	var known []string
+	inFile := map[string]string{} // the keys that no variable sets
 	for _, name := range otherVariables {
 		known = append(known, strings.TrimPrefix(name, EnvPrefix))
 	}
 	for _, s := range settings(&Config{}) {
-		known = append(known, strings.TrimPrefix(envName(s.key), EnvPrefix))
+		if name := envName(s.key); s.isSingle() {
+			known = append(known, strings.TrimPrefix(name, EnvPrefix))
+		} else {
+			inFile[name] = s.key
+		}
 	}
 	var errs []error
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
-		key, ours := strings.CutPrefix(name, EnvPrefix)
-		if !ours {
+		if key, ours := strings.CutPrefix(name, EnvPrefix); !ours || slices.Contains(known, key) {
 			continue
-		}
-		msg := ""
-		if what := lists[key]; what != "" {
-			msg = what + " can be named in " + ConfigName + " only"
-		} else if value := removed[name]; value != "" {
-			o.warn("environment "+name, "this is no longer a setting: it is always %s; remove the variable", value)
-		} else if now := renamed[name]; now != "" {
-			msg = "this variable is now called " + now + "; rename it"
-		} else if near := suggest.Word(key, known); near != "" && !slices.Contains(known, key) {
-			msg = "this variable sets no key; did you mean " + EnvPrefix + near + "?"
-		}
-		if msg != "" {
-			errs = append(errs, &ConfigError{Where: "environment " + name, Msg: msg})
+		} else if inFile[name] != "" {
+			errs = append(errs, &ConfigError{Where: "environment " + name, Msg: "the values of " + inFile[name] + " can be set in " + cmp.Or(o.File, ConfigName) + " only; write them there, and remove the variable"})
+		} else if near := suggest.Word(key, known); near != "" {
+			errs = append(errs, &ConfigError{Where: "environment " + name, Msg: "this variable sets no key; did you mean " + EnvPrefix + near + "?"})
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// document returns the root of the YAML; nil for an empty text.
-func (o origin) document(text []byte) (*yaml.Node, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		cause := strings.TrimPrefix(err.Error(), "yaml: ")
-		return nil, &ConfigError{Where: o.File, Msg: "this is not YAML: " + cause + "; " + yamlfile.Remedy(cause)}
+// maxValues and maxMistakes limit the work for one file. Aliases can make a small file large, and
+// the libraries need time in the square of the number of keys.
+const (
+	maxValues   = 100_000
+	maxMistakes = 100
+)
+
+// merge adds the text of the file to v, and records the line of each key. It returns all mistakes
+// in the form of the text, without reading the values. Only a text with known keys reaches viper,
+// which would ignore the others, and case, and the dots in keys.
+func (o origin) merge(v *viper.Viper, text []byte) error {
+	r := &yamlfile.Reader{File: o.File}
+	doc := r.Document(text)
+	switch {
+	case doc == nil:
+		return configError(r.Err())
+	case isProviderFile(doc):
+		return &ConfigError{Where: o.File, Msg: "these are a provider's metadata and settings, not a configuration; name the site's " + ConfigName}
+	case IsInventory(doc):
+		return &ConfigError{Where: o.File, Msg: "this is an inventory, not a configuration; name the site's " + ConfigName}
 	}
-	switch err := doc.Decode(new(any)); {
-	case len(doc.Content) == 0:
-		return nil, nil
-	case err != nil && strings.Contains(err.Error(), "excessive aliasing"):
-		return nil, &ConfigError{Where: o.File, Msg: "its aliases (*NAME) expand to too much text; write the values out"}
-	case isProviderFile(&doc):
-		return nil, &ConfigError{Where: o.File, Msg: "these are a provider's metadata and settings, not a configuration; name the site's " + ConfigName}
-	case IsInventory(&doc):
-		return nil, &ConfigError{Where: o.File, Msg: "this is an inventory, not a configuration; name the site's " + ConfigName}
+	if o.walk(doc.Content[0], reflect.ValueOf(&Config{}).Elem(), "", r); len(o.lines) > maxValues {
+		return &ConfigError{Where: o.File, Msg: fmt.Sprintf("it has more than %d values, or its aliases (*NAME) expand to so many; leave some out", maxValues)}
 	}
-	return doc.Content[0], nil
+	if r.Mistakes() == 0 {
+		if err := v.MergeConfig(bytes.NewReader(text)); err != nil {
+			r.Wrong(nil, "this cannot be read: %v", errors.Unwrap(err))
+		}
+	}
+	return configError(r.Err())
 }
 
-// walk decodes n into v, records the line of each key, and adds mistakes to errs. prefix is the
-// full key of n with a dot at the end; "" for the root.
-func (o origin) walk(n *yaml.Node, v reflect.Value, prefix string, errs *[]error) {
-	wrong := func(n *yaml.Node, format string, args ...any) {
-		*errs = append(*errs, &ConfigError{Where: fmt.Sprintf("%s:%d", o.File, n.Line), Msg: fmt.Sprintf(format, args...)})
+// configError returns the mistakes of a yamlfile.Reader as errors of this package.
+func configError(err error) error {
+	e, ok := errors.AsType[*yamlfile.Error](err)
+	if !ok {
+		return err
 	}
-	name := strings.TrimSuffix(prefix, ".")
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	null := n.Kind == yaml.ScalarNode && n.Tag == "!!null"
-	switch list := v.Kind() == reflect.Slice; {
-	case list && n.Kind != yaml.SequenceNode && (n.Kind == yaml.MappingNode || v.Type().Elem().Kind() == reflect.Struct):
-		wrong(n, "%s is a list; each entry begins with a dash", name)
-	case null: // keeps the default
-	case list:
-		items := n.Content
-		if n.Kind == yaml.ScalarNode {
-			items = []*yaml.Node{n}
+	var errs []error
+	for _, p := range e.Problems {
+		where := p.File
+		if p.Line > 0 {
+			where = fmt.Sprintf("%s:%d", p.File, p.Line)
 		}
-		v.Set(reflect.MakeSlice(v.Type(), len(items), len(items)))
-		for i, item := range items {
-			o.walk(item, v.Index(i), prefix, errs)
-			o.lines[fmt.Sprintf("%s%d", prefix, i)] = item.Line
+		errs = append(errs, &ConfigError{Where: where, Msg: p.Msg})
+	}
+	return errors.Join(errs...)
+}
+
+// walk records the lines of the keys below n, and reports mistakes in their form. v has the type
+// of the value of n, and key is its full key; "" for the root.
+func (o origin) walk(n *yaml.Node, v reflect.Value, key string, r *yamlfile.Reader) {
+	n = yamlfile.Deref(n)
+	switch isList := v.Kind() == reflect.Slice; {
+	case isList && n.Kind != yaml.SequenceNode && (n.Kind == yaml.MappingNode || v.Type().Elem().Kind() == reflect.Struct):
+		r.Wrong(n, "%s is a list; each entry begins with a dash", withoutIndexes(key))
+	case yamlfile.IsNull(n): // keeps the default
+	case isList:
+		for i, item := range n.Content {
+			if o.isTooMuch(r) {
+				return
+			}
+			at := fmt.Sprintf("%s[%d]", key, i)
+			o.lines[at] = item.Line
+			o.walk(item, reflect.Zero(v.Type().Elem()), at, r)
 		}
 	case v.Kind() == reflect.Struct:
-		o.walkKeys(n, v, prefix, errs, wrong)
+		o.walkKeys(n, v, key, r)
 	case n.Kind != yaml.ScalarNode:
-		wrong(n, "%s: it must be a single value", name)
-	case o.variables[name] == "":
-		if err := setText(v, n.Value); err != nil {
-			wrong(n, "%s: %v", name, err)
-		}
+		r.Wrong(n, "%s: it must be a single value", withoutIndexes(key))
 	}
 }
 
-// walkKeys decodes the keys of a mapping into the fields of v.
-func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, errs *[]error, wrong func(n *yaml.Node, format string, args ...any)) {
+func (o origin) isTooMuch(r *yamlfile.Reader) bool {
+	return len(o.lines) > maxValues || r.Mistakes() >= maxMistakes
+}
+
+func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, r *yamlfile.Reader) {
 	known := maps.Collect(fields(v))
 	if n.Kind != yaml.MappingNode {
 		var names []string
 		for name := range fields(v) {
 			names = append(names, name)
 		}
-		wrong(n, "%s needs keys below it: %s", strings.TrimSuffix(prefix, "."), strings.Join(names, ", "))
+		r.Wrong(n, "%s needs keys below it: %s", cmp.Or(withoutIndexes(prefix), "the file"), strings.Join(names, ", "))
 		return
 	}
-	seen := make(map[string]bool)
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	if prefix != "" {
+		prefix += "."
+	}
+	for i := 0; i+1 < len(n.Content) && !o.isTooMuch(r); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
-		field, ok := known[key.Value]
-		switch full := prefix + key.Value; {
-		case !ok && removedKeys[full] != "":
-			o.warn(fmt.Sprintf("%s:%d", o.File, key.Line), "%s is no longer a setting: it is always %s; remove it", full, removedKeys[full])
-		case !ok && renamedKeys[full] != "" && !seen[renamedKeys[full]]:
-			o.warn(fmt.Sprintf("%s:%d", o.File, key.Line), "%s is now called %s; rename it", full, renamedKeys[full])
-			seen[renamedKeys[full]] = true
-			o.lines[renamedKeys[full]] = key.Line
-			o.walk(value, known[renamedKeys[full]], renamedKeys[full]+".", errs)
-		case !ok:
+		full := prefix + key.Value
+		if field, ok := known[key.Value]; !ok {
 			names := slices.Sorted(maps.Keys(known))
 			hint := "known here: " + strings.Join(names, ", ")
 			if near := suggest.Word(key.Value, names); near != "" {
-				hint = "did you mean " + prefix + near + "?"
+				hint = "did you mean " + withoutIndexes(prefix) + near + "?"
 			} else if there := namesake(key.Value); there != "" {
 				hint = "did you mean " + there + "?"
 			}
-			wrong(key, "unknown key %s; %s", full, hint)
-		case seen[key.Value]:
-			wrong(key, "%s is given twice", full)
-		default:
-			seen[key.Value] = true
+			r.Wrong(key, "unknown key %.100s; %s", withoutIndexes(full), hint)
+		} else if o.lines[full] > 0 {
+			r.Wrong(key, "%s is given twice", withoutIndexes(full))
+		} else {
 			o.lines[full] = key.Line
-			o.walk(value, field, full+".", errs)
+			o.walk(value, field, full, r)
 		}
 	}
 }
 
-// namesake returns the full key whose last part is name; "" for none or several.
+// namesake returns the full key of a single value whose last part is name; "" for none or several.
 func namesake(name string) (found string) {
 	for _, s := range settings(&Config{}) {
-		if !strings.HasSuffix(s.key, "."+name) {
+		if !s.isSingle() || !strings.HasSuffix(s.key, "."+name) {
 			continue
 		}
 		if found != "" {
@@ -375,17 +374,20 @@ type setting struct {
 	value reflect.Value
 }
 
-// settings returns the keys that a variable can set: those with a single value.
+// isSingle reports whether the setting is a single value, which a variable can set. Others are
+// lists and sections.
+func (s setting) isSingle() bool {
+	return s.value.Kind() != reflect.Slice && s.value.Kind() != reflect.Struct
+}
+
+// settings returns all keys, except those in the entries of lists.
 func settings(c *Config) (all []setting) {
 	var walk func(v reflect.Value, prefix string)
 	walk = func(v reflect.Value, prefix string) {
 		for name, field := range fields(v) {
-			switch field.Kind() {
-			case reflect.Struct:
+			all = append(all, setting{prefix + name, field})
+			if field.Kind() == reflect.Struct {
 				walk(field, prefix+name+".")
-			case reflect.Slice:
-			default:
-				all = append(all, setting{prefix + name, field})
 			}
 		}
 	}
@@ -404,30 +406,36 @@ func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	}
 }
 
+// topLevel returns the kinds of the values of a document's keys. It does not use Node.Decode, which
+// needs time in the square of the number of keys.
+func topLevel(doc *yaml.Node) map[string]yaml.Kind {
+	kinds := map[string]yaml.Kind{}
+	for _, top := range doc.Content {
+		for i := 0; top.Kind == yaml.MappingNode && i+1 < len(top.Content); i += 2 {
+			kinds[top.Content[i].Value] = yamlfile.Deref(top.Content[i+1]).Kind
+		}
+	}
+	return kinds
+}
+
 // isProviderFile reports whether a document is the YAML file of a provider. Inventories also have
 // the key provider, but there its value is no mapping.
 func isProviderFile(doc *yaml.Node) bool {
-	var top struct{ Provider, Instance yaml.Node }
-	return doc.Decode(&top) == nil && (top.Provider.Kind == yaml.MappingNode || top.Instance.Kind != 0)
+	top := topLevel(doc)
+	return top["provider"] == yaml.MappingNode || top["instance"] != 0
 }
 
 // IsInventory reports whether a document has a key of inventories.
 func IsInventory(doc *yaml.Node) bool {
-	var top struct {
-		Components  yaml.Node
-		SliverTypes yaml.Node `yaml:"sliver_types"`
-	}
-	return doc.Decode(&top) == nil && (top.Components.Kind != 0 || top.SliverTypes.Kind != 0)
+	top := topLevel(doc)
+	return top["components"] != 0 || top["sliver_types"] != 0
 }
 
 // IsConfig reports whether a document has a key of configurations.
 func IsConfig(doc *yaml.Node) bool {
-	var top map[string]yaml.Node
-	if doc.Decode(&top) != nil {
-		return false
-	}
+	top := topLevel(doc)
 	for key := range fields(reflect.ValueOf(&Config{}).Elem()) {
-		if _, ok := top[key]; ok {
+		if top[key] != 0 {
 			return true
 		}
 	}

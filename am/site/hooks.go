@@ -65,7 +65,7 @@ func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 	for i := range hooks {
 		h := &hooks[i]
 		wrong := func(format string, args ...any) {
-			errs = append(errs, &ConfigError{o.Where(fmt.Sprintf("hooks.%d", i)), "hooks", fmt.Sprintf(format, args...)})
+			errs = append(errs, &ConfigError{o.Where(fmt.Sprintf("hooks[%d]", i)), "hooks", fmt.Sprintf(format, args...)})
 		}
 		switch {
 		case !hookName.MatchString(h.Name):

@@ -61,13 +61,13 @@ func TestHooksOfAConfiguration(t *testing.T) {
 // What an executable is told in its environment stands for no key: it can run
 // commands of ours.
 func TestAHookCanRunOurCommands(t *testing.T) {
-	err := (origin{warnings: new([]*ConfigError)}).checkEnvironment([]string{"PATCHBAY_EVENT=ready", "PATCHBAY_EVENT_ID=1", "PATCHBAY_EVENT_HOOK=h", "PATCHBAY_EVENT_SLICE=s", "PATCHBAY_EVENT_SLIVER=s"})
+	err := (origin{}).checkEnvironment([]string{"PATCHBAY_EVENT=ready", "PATCHBAY_EVENT_ID=1", "PATCHBAY_EVENT_HOOK=h", "PATCHBAY_EVENT_SLICE=s", "PATCHBAY_EVENT_SLIVER=s"})
 	if err != nil {
 		t.Error(err)
 	}
-	if err := (origin{warnings: new([]*ConfigError)}).checkEnvironment([]string{"PATCHBAY_HOOKS=x"}); err == nil {
+	if err := (origin{}).checkEnvironment([]string{"PATCHBAY_HOOKS=x"}); err == nil {
 		t.Error("hooks of the environment would be overlooked")
 	} else {
-		has(t, err.Error(), "hooks can be named in patchbay.yaml only")
+		has(t, err.Error(), "the values of hooks can be set in patchbay.yaml only")
 	}
 }

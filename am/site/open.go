@@ -30,7 +30,6 @@ import (
 // Open opens all parts of a site in the order of their dependencies. If a part fails, it closes
 // all parts and returns an error that names the file and the remedy.
 func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
-	c.LogWarnings(log)
 	s := &Site{config: c, log: log, found: make(chan struct{}, 1)}
 	s.read, _ = ReadConfig(c.Origin.File)
 	for _, open := range []func(context.Context) error{

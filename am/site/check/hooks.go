@@ -24,7 +24,7 @@ func (k *Checker) hooks(ctx context.Context, c *site.Config) {
 	}
 	for i := range c.Hooks {
 		h := &c.Hooks[i]
-		at := c.Origin.Where(fmt.Sprintf("hooks.%d", i))
+		at := c.Origin.Where(fmt.Sprintf("hooks[%d]", i))
 		if err := h.Check(); err != nil {
 			k.bad(at, "hook %s: %v", h.Name, err)
 			continue

@@ -35,9 +35,6 @@ func (k *Checker) Site(ctx context.Context, file string) {
 		k.siteFailed = true
 		return
 	}
-	for _, w := range c.Warnings() {
-		k.warn(w.Where, "%s", w.Msg)
-	}
 	k.Config, file = c, c.Origin.File
 	public := strings.TrimSuffix(c.PublicURL, "/")
 	if public == "" {
