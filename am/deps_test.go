@@ -78,7 +78,7 @@ const allowedImports = `
 6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec schemas golang.org/x/crypto
 6  am/mtls                          C
 7  am/server                        am am/api am/audit am/budget am/xmlrpc github.com/prometheus/client_golang
-7  am/client                        am am/xmlrpc
+7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
 7  am/authority                     am am/api am/durable am/fileowner am/urn am/xmlrpc credentials credentials/cert credentials/trial inventory/suggest github.com/google/uuid go.etcd.io/bbolt
 8  am/experiment                     am am/client am/urn rspec rspec/draw rspec/radl rspec/setup schemas/xmltree go.yaml.in/yaml/v3 rspec/hostname
 8  am/conformance                    am/client am/urn am/xmlrpc credentials/trial schemas schemas/xmltree golang.org/x/crypto

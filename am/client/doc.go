@@ -6,8 +6,12 @@
 //	   └───── Allocate … ─> a typed result and the Reply
 //
 // Each call is one HTTP request, so a context can end one call without affecting
-// others. am/xmlrpc encodes calls and decodes answers. A Client never retries a call
-// and returns answers unchanged, except that the typed calls unpack compressed RSpecs.
+// others. A Client never retries a call and returns answers unchanged, except that
+// the typed calls unpack compressed RSpecs.
+//
+// github.com/kolo/xmlrpc encodes calls, and decodes the answers of typed calls into structs.
+// It has no limits, and loses bytes of some forms of text. So an answer that is not plain is
+// decoded by am/xmlrpc, like every answer of Call; see isPlain.
 //
 // A client certificate is sent unchanged and never parsed, because Go's parser refuses some
 // certificates of the federation.

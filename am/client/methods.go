@@ -17,23 +17,19 @@ type Answer struct {
 	Slivers []Sliver
 }
 
-// The typed calls below return their result, the whole Reply, and an error. They fail
+// The typed calls below return their result, the Reply without its Value, and an error. They fail
 // with the error of Call, with Reply.Err if the aggregate refused, or if the value is
 // not as the API specifies. The Reply is set if the aggregate sent one.
 
 // ListResources requests the advertisement.
 func (c *Client) ListResources(ctx context.Context, creds []Credential, o Options) (string, Reply, error) {
-	const method = "ListResources"
-	r, err := c.do(ctx, method, Credentials(creds), o.wire(true))
-	if err != nil {
-		return "", r, err
-	}
-	text, ok := r.Value.(string)
-	if !ok {
-		return "", r, misread(method, fmt.Errorf("the value is %s, not a string", kind(r.Value)))
-	}
-	text, err = Unpack(text)
-	return text, r, misread(method, err)
+	return typed(ctx, c, "ListResources", Unpack, func(v xmlrpc.Value) (string, error) {
+		text, ok := v.(string)
+		if !ok {
+			return "", fmt.Errorf("the value is %s, not a string", kind(v))
+		}
+		return Unpack(text)
+	}, Credentials(creds), o.wire(true))
 }
 
 // Describe requests the manifest and the states of slivers. In all methods, urns contains
@@ -74,34 +70,18 @@ func (c *Client) Delete(ctx context.Context, urns []string, creds []Credential, 
 
 // Shutdown stops a slice permanently, and reports whether that was done.
 func (c *Client) Shutdown(ctx context.Context, slice string, creds []Credential, o Options) (bool, Reply, error) {
-	const method = "Shutdown"
-	r, err := c.do(ctx, method, slice, Credentials(creds), o.wire(false))
-	if err != nil {
-		return false, r, err
-	}
-	done, ok := r.Value.(bool)
-	if !ok {
-		return false, r, misread(method, fmt.Errorf("the value is %s, not a boolean", kind(r.Value)))
-	}
-	return done, r, nil
-}
-
-// do returns a refusal as an error, unlike Call.
-func (c *Client) do(ctx context.Context, method string, params ...xmlrpc.Value) (Reply, error) {
-	r, err := c.Call(ctx, method, params...)
-	if err == nil {
-		err = r.Err()
-	}
-	return r, err
+	return typed(ctx, c, "Shutdown", func(done bool) (bool, error) { return done, nil }, func(v xmlrpc.Value) (bool, error) {
+		done, ok := v.(bool)
+		if !ok {
+			return false, fmt.Errorf("the value is %s, not a boolean", kind(v))
+		}
+		return done, nil
+	}, slice, Credentials(creds), o.wire(false))
 }
 
 func (c *Client) answer(ctx context.Context, method string, withURN, withRSpec bool, params ...xmlrpc.Value) (Answer, Reply, error) {
-	r, err := c.do(ctx, method, params...)
-	if err != nil {
-		return Answer{}, r, err
-	}
-	a, err := parseAnswer(r.Value, withURN, withRSpec)
-	return a, r, misread(method, err)
+	return typed(ctx, c, method, func(x replyAnswer) (Answer, error) { return x.answer(withURN, withRSpec) },
+		func(v xmlrpc.Value) (Answer, error) { return parseAnswer(v, withURN, withRSpec) }, params...)
 }
 
 // parseAnswer fails if the URN or the RSpec is required and missing.
@@ -127,17 +107,5 @@ func parseAnswer(v xmlrpc.Value, withURN, withRSpec bool) (Answer, error) {
 }
 
 func (c *Client) slivers(ctx context.Context, method string, params ...xmlrpc.Value) ([]Sliver, Reply, error) {
-	r, err := c.do(ctx, method, params...)
-	if err != nil {
-		return nil, r, err
-	}
-	s, err := parseSlivers(r.Value)
-	return s, r, misread(method, err)
-}
-
-func misread(method string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: the answer is not as the API specifies: %w", method, err)
+	return typed(ctx, c, method, sliversOf, parseSlivers, params...)
 }

@@ -19,7 +19,7 @@ type Reply struct {
 	AMType string
 	// Output is the aggregate's message to the user, mostly about an error.
 	Output string
-	// Value is the unchanged result; nil if there was none.
+	// Value is the unchanged result of Call; nil if there was none, and from typed calls.
 	Value xmlrpc.Value
 	// Took is the time from the call to its answer.
 	Took time.Duration

@@ -44,7 +44,12 @@ type Service struct {
 }
 
 // Interface is an interface of a node. Emulator names the technique of its link.
-type Interface struct{ ClientID, Link, MAC, Emulator string }
+type Interface struct {
+	ClientID string `xmlrpc:"client_id"`
+	Link     string `xmlrpc:"link"`
+	MAC      string `xmlrpc:"mac"`
+	Emulator string `xmlrpc:"emulator"`
+}
 
 // parseSlivers fails if a sliver has no URN, allocation state or end of lease, which the
 // API requires.

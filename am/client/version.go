@@ -17,16 +17,20 @@ type Version struct {
 	// AddsNodes means that Allocate knows the option patchbay_change, and ChangesNodes that with it
 	// all nodes can be changed in place.
 	AddsNodes, ChangesNodes bool
+	// Addresses are the URLs of the versions of the API.
+	Addresses map[string]string
 }
 
 // GetVersion requests the version of the aggregate. It needs no credential.
 func (c *Client) GetVersion(ctx context.Context) (Version, Reply, error) {
-	r, err := c.do(ctx, "GetVersion")
-	if err != nil {
-		return Version{}, r, err
+	return typed(ctx, c, "GetVersion", replyVersion.version, parseVersion)
+}
+
+func (x replyVersion) version() (Version, error) {
+	if x.API == nil {
+		return Version{}, errMissing
 	}
-	v, err := parseVersion(r.Value)
-	return v, r, misread("GetVersion", err)
+	return Version{int(*x.API), cmp.Or(x.GENIURN, x.URN), x.Change == 1 || x.Change == 2, x.Change == 2, x.Addresses}, nil
 }
 
 func parseVersion(value xmlrpc.Value) (v Version, err error) {
@@ -40,5 +44,15 @@ func parseVersion(value xmlrpc.Value) (v Version, err error) {
 	}
 	change, _ := s.Get("patchbay_change")
 	v.AddsNodes, v.ChangesNodes = change == 1 || change == 2, change == 2
+	named, _ := s.Get("geni_api_versions")
+	addresses, _ := named.(xmlrpc.Struct)
+	for _, m := range addresses {
+		if url, ok := m.Value.(string); ok {
+			if v.Addresses == nil {
+				v.Addresses = map[string]string{}
+			}
+			v.Addresses[m.Name] = url
+		}
+	}
 	return v, cmp.Or(member(s, "urn", &v.URN, false), member(s, "geni_urn", &v.URN, false))
 }

@@ -18,7 +18,6 @@ import (
 	"patchbay/am/client"
 	"patchbay/am/fileowner"
 	"patchbay/am/site"
-	"patchbay/am/xmlrpc"
 	"patchbay/inventory/suggest"
 )
 
@@ -109,16 +108,11 @@ func (f *targetFlags) tryAsGiven(ctx context.Context, t *target, given string) {
 		return
 	}
 	defer c.Close()
-	v, reply, err := c.GetVersion(ctx)
+	v, _, err := c.GetVersion(ctx)
 	if err != nil || f.API != 0 && v.API != f.API {
 		return
 	}
-	facts, _ := reply.Value.(xmlrpc.Struct)
-	named, _ := facts.Get("geni_api_versions")
-	urls, _ := named.(xmlrpc.Struct)
-	own, _ := urls.Get(strconv.Itoa(v.API))
-	text, _ := own.(string)
-	if usual, err := url.Parse(t.URL); err == nil && strings.HasSuffix(text, usual.Path) {
+	if usual, err := url.Parse(t.URL); err == nil && strings.HasSuffix(v.Addresses[strconv.Itoa(v.API)], usual.Path) {
 		return
 	}
 	t.URL, t.version = u.String(), v.API
