@@ -305,6 +305,18 @@ func TestDependenciesHaveReasons(t *testing.T) {
 	}
 }
 
+// TestImportsKeepTheOwnersModules checks that the program still uses the four modules that the
+// project's owner has named. Tests that import them do not count.
+func TestImportsKeepTheOwnersModules(t *testing.T) {
+	missing := []string{"github.com/kolo/xmlrpc", "github.com/lestrrat-go/libxml2", "github.com/spf13/viper", "go.etcd.io/bbolt"}
+	for _, p := range goList(t, nil, "-deps", "./cmd/patchbay") {
+		missing = slices.DeleteFunc(missing, func(m string) bool { return p.Module != nil && p.Module.Path == m })
+	}
+	if len(missing) > 0 {
+		t.Errorf("cmd/patchbay no longer needs %s; the owner wants the program to use them", strings.Join(missing, ", "))
+	}
+}
+
 func TestImportsOfTheStaticBinaryAreFew(t *testing.T) {
 	for _, p := range goList(t, []string{"CGO_ENABLED=0"}, "-deps", "./cmd/patchbay-local", "./cmd/patchbay-lxd") {
 		if p.Standard || p.Module == nil {
