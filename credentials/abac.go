@@ -32,7 +32,7 @@ func readABAC(e *xmltree.Element) (*abacRule, error) {
 	var r abacReader
 	parts := r.parts(r.exactlyOne(r.parts(e, "rt0"), "abac", "rt0"), "version", "head", "tail")
 	version := r.text(parts, "rt0", "version", true)
-	if r.err == nil && rule.ABACVersion.Broken(version != "1.1") {
+	if r.err == nil && version != "1.1" {
 		r.err = refuse(rule.ABACVersion, am.CredentialInvalid, "its ABAC rule has the version %.40q, but only 1.1 is supported", version)
 	}
 	a := &abacRule{}
@@ -83,12 +83,11 @@ func (r *abacReader) parts(e *xmltree.Element, names ...string) map[string][]*xm
 	}
 	parts := map[string][]*xmltree.Element{}
 	for _, c := range e.Elements() {
-		if known := c.Space == "" && slices.Contains(names, c.Local); known {
-			parts[c.Local] = append(parts[c.Local], c)
-		} else if rule.ABACForm.Broken(true) {
+		if c.Space != "" || !slices.Contains(names, c.Local) {
 			r.err = refuse(rule.ABACForm, am.CredentialInvalid, "its ABAC rule contains <%.40s> in <%s>, where it is not allowed", c.Local, e.Local)
 			return nil
 		}
+		parts[c.Local] = append(parts[c.Local], c)
 	}
 	return parts
 }
@@ -102,7 +101,7 @@ func (r *abacReader) exactlyOne(parts map[string][]*xmltree.Element, parent, nam
 	case r.err != nil:
 	case n == 0:
 		r.err = refuse(rule.Readable, am.CredentialInvalid, noneOrMany, 0, name, parent)
-	case rule.Cardinality.Broken(n > 1):
+	case n > 1:
 		r.err = refuse(rule.Cardinality, am.CredentialInvalid, noneOrMany, n, name, parent)
 	default:
 		return parts[name][0]

@@ -52,21 +52,21 @@ func callerAttacks(t *testing.T, w *world) []attack {
 	}
 	loose := good.calls(der(pki.Subject{URIs: []string{aliceURN}, Extra: []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3, 4}, Value: []byte{4, 0}}}}))
 	return []attack{
-		{32, "client with a URN in the CN only", rule.HasURN, "", good.calls(der(pki.Subject{CN: aliceURN})), named(aliceURN)},
-		{32, "client without URN, alice's in the CN", rule.HasURN, "", good.calls(der(pki.Subject{URIs: []string{uuid}, CN: aliceURN})), named(uuid, aliceURN)},
-		{32, "client of two URNs, alice's first", rule.SingleURN, "", named(aliceURN, bobURN), named(aliceURN, aliceURN)},
-		{32, "client of two URNs of one name, a user's and a tool's", rule.SingleURN, "", named(aliceURN, strings.Replace(aliceURN, "user", "tool", 1)), named(aliceURN, uuid)},
-		{32, "client with a malformed URN before alice's", rule.URNsWellFormed, "", named("urn:publicid:IDN+example.org", aliceURN), named("https://example.org", aliceURN)},
-		{25, "client with alice's URN and a blank, before alice's", rule.URNsWellFormed, "", named(aliceURN+" ", aliceURN), named(aliceURN)},
-		{25, "client with an encoded NUL behind alice's name", rule.URNsWellFormed, "", named(aliceURN+"%00.example.net", aliceURN), named(aliceURN)},
-		{32, "client is a slice", rule.CallerKind, "", own(w.slice), own(w.alice)},
-		{32, "client is a node", rule.CallerKind, "", own(node), own(w.alice)},
-		{32, "client is an authority, with a credential of its own", rule.AuthorityAlone, "", own(w.sa), own(w.tool)},
-		{32, "client with a critical extension that nobody knows", rule.CriticalExtensions, "", critical(1, 2, 3, 4), loose},
-		{23, "client with a certificate of 64 KiB", rule.CertificateSize, "", good.calls(w.alice.Raw, make([]byte, cert.MaxBytes)), good.calls(w.alice.Raw, make([]byte, 1024))},
-		{23, "client with eleven certificates", rule.CertificateCount, "", good.calls(slices.Repeat([][]byte{w.alice.Raw}, 11)...), good.calls(slices.Repeat([][]byte{w.alice.Raw}, 10)...)},
-		{32, "client with no certificate", rule.Presented, "", good.calls([][]byte{}...), good},
-		{32, "client with a certificate that is none", rule.Readable, "", good.calls([]byte("alice")), good},
+		{32, "client with a URN in the CN only", rule.HasURN, good.calls(der(pki.Subject{CN: aliceURN})), named(aliceURN)},
+		{32, "client without URN, alice's in the CN", rule.HasURN, good.calls(der(pki.Subject{URIs: []string{uuid}, CN: aliceURN})), named(uuid, aliceURN)},
+		{32, "client of two URNs, alice's first", rule.SingleURN, named(aliceURN, bobURN), named(aliceURN, aliceURN)},
+		{32, "client of two URNs of one name, a user's and a tool's", rule.SingleURN, named(aliceURN, strings.Replace(aliceURN, "user", "tool", 1)), named(aliceURN, uuid)},
+		{32, "client with a malformed URN before alice's", rule.URNsWellFormed, named("urn:publicid:IDN+example.org", aliceURN), named("https://example.org", aliceURN)},
+		{25, "client with alice's URN and a blank, before alice's", rule.URNsWellFormed, named(aliceURN+" ", aliceURN), named(aliceURN)},
+		{25, "client with an encoded NUL behind alice's name", rule.URNsWellFormed, named(aliceURN+"%00.example.net", aliceURN), named(aliceURN)},
+		{32, "client is a slice", rule.CallerKind, own(w.slice), own(w.alice)},
+		{32, "client is a node", rule.CallerKind, own(node), own(w.alice)},
+		{32, "client is an authority, with a credential of its own", rule.AuthorityAlone, own(w.sa), own(w.tool)},
+		{32, "client with a critical extension that nobody knows", rule.CriticalExtensions, critical(1, 2, 3, 4), loose},
+		{23, "client with a certificate of 64 KiB", rule.CertificateSize, good.calls(w.alice.Raw, make([]byte, cert.MaxBytes)), good.calls(w.alice.Raw, make([]byte, 1024))},
+		{23, "client with eleven certificates", rule.CertificateCount, good.calls(slices.Repeat([][]byte{w.alice.Raw}, 11)...), good.calls(slices.Repeat([][]byte{w.alice.Raw}, 10)...)},
+		{32, "client with no certificate", rule.Presented, good.calls([][]byte{}...), good},
+		{32, "client with a certificate that is none", rule.Readable, good.calls([]byte("alice")), good},
 	}
 }
 
@@ -99,20 +99,20 @@ func chainAttacks(t *testing.T, w *world) []attack {
 	usage := func(u x509.KeyUsage) func(*pki.Subject) { return func(s *pki.Subject) { s.KeyUsage = u } }
 	sub := pki.Authority(t, short, ma.URIs[0], "rsa5")
 	return []attack{
-		{7, "client with a certificate that it made itself", rule.Anchored, "", good.calls(pki.DER(t, nil, alice)), good},
-		{32, "client below an authority that is not shown", rule.Anchored, "", good.calls(left), good.calls(left, desk.Raw)},
-		{7, "client with an authority that it made itself", rule.Anchored, "", good.calls(pki.DER(t, other, alice), other.Raw), good.calls(pki.DER(t, w.sa, alice), w.sa.Raw)},
-		{7, "client with an authority that it made itself, named like the sa", rule.CertificateSignature, "", good.calls(pki.DER(t, same, alice), same.Raw), good.calls(pki.DER(t, w.sa, alice), w.sa.Raw)},
-		{11, "client issued by a user", rule.IssuerIsCA, rule.IssuerIsAuthority, below(pki.Subject{URIs: []string{bobURN}}), below(ma)},
-		{11, "client issued by a user with CA:TRUE", rule.IssuerIsAuthority, "", below(pki.Subject{URIs: []string{bobURN}, CA: true}), below(ma)},
-		{11, "client issued by a slice with CA:TRUE", rule.IssuerIsAuthority, "", below(pki.Subject{URIs: []string{sliceURN}, CA: true}), below(ma)},
-		{11, "client issued by an authority with CA:FALSE", rule.IssuerIsCA, "", as(func(s *pki.Subject) { s.CA = false }), below(ma)},
-		{11, "client issued by a key that is not for certificates", rule.IssuerKeyUsage, "", as(usage(x509.KeyUsageDigitalSignature)), as(usage(x509.KeyUsageCertSign))},
-		{11, "client with more between it and its root than may be", rule.PathLength, "", good.calls(pki.DER(t, sub, alice), sub.Raw).trusts(short, w.sa), good.calls(pki.DER(t, short, alice)).trusts(short, w.sa)},
-		{11, "client below critical name constraints", rule.CriticalExtensions, "", as(func(s *pki.Subject) { s.Extra = []pkix.Extension{constraints} }), below(ma)},
-		{32, "client not covered by its root", rule.Namespace, "", good.calls(pki.DER(t, net, alice), net.Raw).trusts(w.sa, net), shows(netOwn.Signed(t)).calls(netAlice.Raw).trusts(w.sa, net)},
-		{32, "client of a root that names nobody", rule.Namespace, "", nameless(t, w, good, nil), nameless(t, w, good, []string{"example.org"})},
-		{32, "client issued by an authority that lies outside its root", rule.Namespace, "", as(func(s *pki.Subject) { s.URIs = []string{"urn:publicid:IDN+example.net+authority+ma"} }), below(ma)},
+		{7, "client with a certificate that it made itself", rule.Anchored, good.calls(pki.DER(t, nil, alice)), good},
+		{32, "client below an authority that is not shown", rule.Anchored, good.calls(left), good.calls(left, desk.Raw)},
+		{7, "client with an authority that it made itself", rule.Anchored, good.calls(pki.DER(t, other, alice), other.Raw), good.calls(pki.DER(t, w.sa, alice), w.sa.Raw)},
+		{7, "client with an authority that it made itself, named like the sa", rule.CertificateSignature, good.calls(pki.DER(t, same, alice), same.Raw), good.calls(pki.DER(t, w.sa, alice), w.sa.Raw)},
+		{11, "client issued by a user", rule.IssuerIsCA, below(pki.Subject{URIs: []string{bobURN}}), below(ma)},
+		{11, "client issued by a user with CA:TRUE", rule.IssuerIsAuthority, below(pki.Subject{URIs: []string{bobURN}, CA: true}), below(ma)},
+		{11, "client issued by a slice with CA:TRUE", rule.IssuerIsAuthority, below(pki.Subject{URIs: []string{sliceURN}, CA: true}), below(ma)},
+		{11, "client issued by an authority with CA:FALSE", rule.IssuerIsCA, as(func(s *pki.Subject) { s.CA = false }), below(ma)},
+		{11, "client issued by a key that is not for certificates", rule.IssuerKeyUsage, as(usage(x509.KeyUsageDigitalSignature)), as(usage(x509.KeyUsageCertSign))},
+		{11, "client with more between it and its root than may be", rule.PathLength, good.calls(pki.DER(t, sub, alice), sub.Raw).trusts(short, w.sa), good.calls(pki.DER(t, short, alice)).trusts(short, w.sa)},
+		{11, "client below critical name constraints", rule.CriticalExtensions, as(func(s *pki.Subject) { s.Extra = []pkix.Extension{constraints} }), below(ma)},
+		{32, "client not covered by its root", rule.Namespace, good.calls(pki.DER(t, net, alice), net.Raw).trusts(w.sa, net), shows(netOwn.Signed(t)).calls(netAlice.Raw).trusts(w.sa, net)},
+		{32, "client of a root that names nobody", rule.Namespace, nameless(t, w, good, nil), nameless(t, w, good, []string{"example.org"})},
+		{32, "client issued by an authority that lies outside its root", rule.Namespace, as(func(s *pki.Subject) { s.URIs = []string{"urn:publicid:IDN+example.net+authority+ma"} }), below(ma)},
 	}
 }
 
@@ -173,8 +173,8 @@ func dateAttacks(t *testing.T, w *world) []attack {
 	var rows []attack
 	for _, p := range parts {
 		rows = append(rows,
-			attack{14, "expired certificate of " + p.name, rule.CertificateExpired, "", p.make(past), p.make(pki.Subject{})},
-			attack{14, "not yet valid certificate of " + p.name, rule.CertificateStarted, "", p.make(future), p.make(pki.Subject{})})
+			attack{14, "expired certificate of " + p.name, rule.CertificateExpired, p.make(past), p.make(pki.Subject{})},
+			attack{14, "not yet valid certificate of " + p.name, rule.CertificateStarted, p.make(future), p.make(pki.Subject{})})
 	}
 	// All that an anchor issued ends with it, although it lies in the trust folder.
 	old := issue(nil, past, saURN, "rsa1", true)
@@ -185,7 +185,7 @@ func dateAttacks(t *testing.T, w *world) []attack {
 	gone := shows(c.Signed(t)).calls(c.Owner[0].Raw).trusts(old)
 	before := gone
 	before.now = now.Add(-30 * time.Minute)
-	return append(rows, attack{35, "expired anchor in the trust folder", rule.CertificateExpired, "", gone, before})
+	return append(rows, attack{35, "expired anchor in the trust folder", rule.CertificateExpired, gone, before})
 }
 
 // keyAttacks are with keys and signatures of certificates that are too weak, or
@@ -203,16 +203,16 @@ func keyAttacks(t *testing.T, w *world) []attack {
 	der := pki.DER(t, w.sa, alice)
 	large := pki.Authority(t, w.sa, "urn:publicid:IDN+example.org+authority+ma", "rsa8200")
 	return []attack{
-		{20, "client's certificate with a signature that is a cube root, of a key with e=3", rule.CertificateSignature, "",
+		{20, "client's certificate with a signature that is a cube root, of a key with e=3", rule.CertificateSignature,
 			good.calls(pki.Forged(t, cubes, alice)).trusts(w.sa, cubes), good.calls(pki.DER(t, cubes, alice)).trusts(w.sa, cubes)},
-		{20, "client's certificate with the signature of another", rule.CertificateSignature, "", good.calls(pki.Resigned(t, der, w.bob.Signature)), good.calls(der)},
-		{20, "client's certificate with an empty signature", rule.CertificateSignature, "", good.calls(pki.Resigned(t, der, nil)), good.calls(der)},
-		{20, "client's certificate signed with a method that is not on the list", rule.CertificateSignature, "", algorithm(x509.SHA256WithRSAPSS), algorithm(x509.SHA384WithRSA)},
-		{20, "client's certificate signed with SHA-1", rule.CertificateDigest, "", algorithm(x509.SHA1WithRSA), algorithm(x509.SHA256WithRSA)},
-		{20, "client's key is RSA of 1024 bits", rule.MinKeySize, "", key("rsa1024"), key("rsa2")},
-		{20, "client's key is on a curve that is not on the list", rule.KeyKind, "", key("p224"), key("p256")},
-		{23, "client's key is RSA of 8200 bits", rule.MaxKeySize, "", key("rsa8200"), key("rsa2")},
-		{23, "client's issuer has a key of 8200 bits", rule.MaxKeySize, "", good.calls(pki.DER(t, large, alice), large.Raw), good.calls(der)},
+		{20, "client's certificate with the signature of another", rule.CertificateSignature, good.calls(pki.Resigned(t, der, w.bob.Signature)), good.calls(der)},
+		{20, "client's certificate with an empty signature", rule.CertificateSignature, good.calls(pki.Resigned(t, der, nil)), good.calls(der)},
+		{20, "client's certificate signed with a method that is not on the list", rule.CertificateSignature, algorithm(x509.SHA256WithRSAPSS), algorithm(x509.SHA384WithRSA)},
+		{20, "client's certificate signed with SHA-1", rule.CertificateDigest, algorithm(x509.SHA1WithRSA), algorithm(x509.SHA256WithRSA)},
+		{20, "client's key is RSA of 1024 bits", rule.MinKeySize, key("rsa1024"), key("rsa2")},
+		{20, "client's key is on a curve that is not on the list", rule.KeyKind, key("p224"), key("p256")},
+		{23, "client's key is RSA of 8200 bits", rule.MaxKeySize, key("rsa8200"), key("rsa2")},
+		{23, "client's issuer has a key of 8200 bits", rule.MaxKeySize, good.calls(pki.DER(t, large, alice), large.Raw), good.calls(der)},
 	}
 }
 
@@ -240,7 +240,7 @@ func prefixAttacks(t *testing.T, w *world) (rows []attack) {
 			c.Owner = []*pki.Entity{e}
 			return shows(c.Signed(t)).calls(e.Raw).trusts(w.sa, issuer)
 		}
-		rows = append(rows, attack{13, fmt.Sprintf("client of %s issued by %s: %s", p.other, p.authority, p.why), rule.Namespace, "", user(p.other), user(p.below)})
+		rows = append(rows, attack{13, fmt.Sprintf("client of %s issued by %s: %s", p.other, p.authority, p.why), rule.Namespace, user(p.other), user(p.below)})
 	}
 	return rows
 }
@@ -260,15 +260,15 @@ func revocationAttacks(t *testing.T, w *world) []attack {
 	tail := good.calls(pki.WithTail(t, old.Raw))
 	carol := "urn:publicid:IDN+example.org+user+carol"
 	return []attack{
-		{33, "client whose number its issuer revoked", rule.NotRevoked, "", under(good, "sa.crl", pki.CRL(t, w.sa, w.alice)), under(good, "sa.crl", pki.CRL(t, w.sa, w.bob))},
-		{33, "client whose number the operator denies", rule.NotRevoked, "", denied(good, serial(w.alice)), denied(good, serial(w.bob))},
-		{33, "client whose name the operator denies", rule.NotRevoked, "", denied(good, aliceURN), denied(good, carol)},
-		{33, "client whose issuer was revoked", rule.NotRevoked, "", under(below, "sa.crl", pki.CRL(t, w.sa, ma)), under(below, "sa.crl", pki.CRL(t, w.sa, w.bob))},
-		{33, "slice whose number its issuer revoked", rule.NotRevoked, "", under(good, "sa.crl", pki.CRL(t, w.sa, w.slice)), under(good, "sa.crl", pki.CRL(t, w.sa, w.other))},
-		{33, "anchor that the operator denies", rule.NotRevoked, "", denied(good, saURN), denied(good, strings.Replace(saURN, "+sa", "+am", 1))},
-		{33, "client denied by fingerprint, with something added to its certificate", rule.NoTrailingData, "",
+		{33, "client whose number its issuer revoked", rule.NotRevoked, under(good, "sa.crl", pki.CRL(t, w.sa, w.alice)), under(good, "sa.crl", pki.CRL(t, w.sa, w.bob))},
+		{33, "client whose number the operator denies", rule.NotRevoked, denied(good, serial(w.alice)), denied(good, serial(w.bob))},
+		{33, "client whose name the operator denies", rule.NotRevoked, denied(good, aliceURN), denied(good, carol)},
+		{33, "client whose issuer was revoked", rule.NotRevoked, under(below, "sa.crl", pki.CRL(t, w.sa, ma)), under(below, "sa.crl", pki.CRL(t, w.sa, w.bob))},
+		{33, "slice whose number its issuer revoked", rule.NotRevoked, under(good, "sa.crl", pki.CRL(t, w.sa, w.slice)), under(good, "sa.crl", pki.CRL(t, w.sa, w.other))},
+		{33, "anchor that the operator denies", rule.NotRevoked, denied(good, saURN), denied(good, strings.Replace(saURN, "+sa", "+am", 1))},
+		{33, "client denied by fingerprint, with something added to its certificate", rule.NoTrailingData,
 			denied(tail, "sha256:"+old.Fingerprint()), denied(good, "sha256:"+old.Fingerprint())},
-		{33, "client denied by fingerprint, with the other signature of the same key", rule.NotRevoked, "", twinOf(t, w, true), twinOf(t, w, false)},
+		{33, "client denied by fingerprint, with the other signature of the same key", rule.NotRevoked, twinOf(t, w, true), twinOf(t, w, false)},
 	}
 }
 
@@ -300,9 +300,9 @@ func crowdAttacks(t *testing.T, w *world) []attack {
 		return shows(w.sliceCredential().Signed(t)).calls(raw[:len(raw)-1]...)
 	}
 	return []attack{
-		{23, "client with a chain of nine", rule.ChainLength, "", long(9), long(8)},
-		{23, "chain hidden among issuers of its name", rule.SearchLength, "", hidden(t, w, "rsa4", 32), hidden(t, w, "rsa4", 30)},
-		{23, "chains hidden among issuers of their name whose keys are costly", rule.Budget, "", hidden(t, w, "p521", 30), hidden(t, w, "p256", 30)},
+		{23, "client with a chain of nine", rule.ChainLength, long(9), long(8)},
+		{23, "chain hidden among issuers of its name", rule.SearchLength, hidden(t, w, "rsa4", 32), hidden(t, w, "rsa4", 30)},
+		{23, "chains hidden among issuers of their name whose keys are costly", rule.Budget, hidden(t, w, "p521", 30), hidden(t, w, "p256", 30)},
 	}
 }
 

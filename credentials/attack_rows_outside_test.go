@@ -59,29 +59,29 @@ func outsideAttacks(t *testing.T, w *world) []attack {
 	xpath := `<Transform Algorithm="http://www.w3.org/TR/1999/REC-xpath-19991116"><XPath>true()</XPath></Transform>`
 	transform := `<Transform Algorithm="` + enveloped + `"/>`
 	return slices.Concat(outsideMeaning(t, w, xmlsec1), []attack{
-		{1, "slice changed", rule.Digest, "", shows(strings.NewReplacer(pki.PEM(w.other), pki.PEM(w.slice), "slice+s2</target_urn>", "slice+s1</target_urn>").Replace(others)), good},
-		{1, "SignedInfo changed", rule.Signature, "", edit(transform, ""), good},
-		{2, "signature removed", rule.Signed, "", claims(w.sa, replace(t, doc, intermediates(doc, "<Signature ", "</Signature>"), "")), good},
-		{3, "signed one in extensions of the forged", rule.Signed, "", claims(w.sa, replace(t, others, cred, replace(t, forged.Element(), "</credential>", "<extensions>"+cred+"</extensions></credential>"))), good},
-		{3, "signed one behind the forged", rule.Cardinality, rule.Signed, claims(w.sa, replace(t, others, cred, forged.Element()+cred)), good},
-		{4, "xml:id twice", rule.OneID, "", inside(`<x Id="ref0"/>`), inside(`<x Id="ref1"/>`)},
-		{5, "by xpointer", rule.Signed, "", claims(w.sa, templated(`URI="#ref0"`, `URI="#xpointer(id('ref0'))"`).documents[0].Text), good},
-		{6, "outer signature removed", rule.Signed, "", claims(w.alice, replace(t, delegated, outer, "")).by(w.bob), honest},
-		{7, "self-made key", rule.Anchored, "", shows(byFake), good},
-		{8, "trusted certificate beside a forged key", rule.Signature, "", shows(replace(t, byFake, intermediates(byFake, "<X509Data>", "</X509Data>"), keyValue(t, fake)+shown(w.sa))), good},
-		{9, "trusted certificate first, forged key second", rule.Anchored, "", shows(replace(t, byFake, intermediates(byFake, "<X509Data>", "</X509Data>"), shown(w.sa, fake))), edit(intermediates(doc, "<X509Data>", "</X509Data>"), shown(fake, w.sa))},
-		{15, "expired", rule.CredentialExpired, "", with(func(c *pki.Credential) { c.Expires = "2026-11-21T12:00:00Z" }), with(func(c *pki.Credential) { c.Expires = "2026-11-21T12:00:01Z" })},
-		{20, "HMAC with the public key as secret", rule.Algorithm, "", shows(hmacByXmlsec1(t, xmlsec1, own.Unsigned(), profile, w.sa)), good},
-		{21, "XPath", rule.Parameters, rule.Transform, templated(transform, transform+xpath), good},
-		{22, "DOCTYPE", rule.Doctype, "", edit("<signed-credential ", "<!DOCTYPE signed-credential><signed-credential "), good},
-		{23, "deep nesting", rule.Depth, "", inside(strings.Repeat("<x>", dsig.DefaultLimits.Depth) + strings.Repeat("</x>", dsig.DefaultLimits.Depth)), good},
-		{24, "comment in a name, the signature stays good", rule.TextOnly, "", edit("+slice+s1</target_urn>", "+slice+s<!-- x -->1</target_urn>"), edit("<uuid/>", "<!-- x --><uuid/>")},
-		{26, "prefixed credential", rule.Names, "", with(func(c *pki.Credential) {
+		{1, "slice changed", rule.Digest, shows(strings.NewReplacer(pki.PEM(w.other), pki.PEM(w.slice), "slice+s2</target_urn>", "slice+s1</target_urn>").Replace(others)), good},
+		{1, "SignedInfo changed", rule.Signature, edit(transform, ""), good},
+		{2, "signature removed", rule.Signed, shows(replace(t, doc, intermediates(doc, "<Signature ", "</Signature>"), "")), good},
+		{3, "signed one in extensions of the forged", rule.Signed, shows(replace(t, others, cred, replace(t, forged.Element(), "</credential>", "<extensions>"+cred+"</extensions></credential>"))), good},
+		{3, "signed one behind the forged", rule.Cardinality, shows(replace(t, others, cred, forged.Element()+cred)), good},
+		{4, "xml:id twice", rule.OneID, inside(`<x Id="ref0"/>`), inside(`<x Id="ref1"/>`)},
+		{5, "by xpointer", rule.Signed, shows(templated(`URI="#ref0"`, `URI="#xpointer(id('ref0'))"`).documents[0].Text), good},
+		{6, "outer signature removed", rule.Signed, shows(replace(t, delegated, outer, "")).by(w.bob), honest},
+		{7, "self-made key", rule.Anchored, shows(byFake), good},
+		{8, "trusted certificate beside a forged key", rule.Signature, shows(replace(t, byFake, intermediates(byFake, "<X509Data>", "</X509Data>"), keyValue(t, fake)+shown(w.sa))), good},
+		{9, "trusted certificate first, forged key second", rule.Anchored, shows(replace(t, byFake, intermediates(byFake, "<X509Data>", "</X509Data>"), shown(w.sa, fake))), edit(intermediates(doc, "<X509Data>", "</X509Data>"), shown(fake, w.sa))},
+		{15, "expired", rule.CredentialExpired, with(func(c *pki.Credential) { c.Expires = "2026-11-21T12:00:00Z" }), with(func(c *pki.Credential) { c.Expires = "2026-11-21T12:00:01Z" })},
+		{20, "HMAC with the public key as secret", rule.Algorithm, shows(hmacByXmlsec1(t, xmlsec1, own.Unsigned(), profile, w.sa)), good},
+		{21, "XPath", rule.Parameters, templated(transform, transform+xpath), good},
+		{22, "DOCTYPE", rule.Doctype, edit("<signed-credential ", "<!DOCTYPE signed-credential><signed-credential "), good},
+		{23, "deep nesting", rule.Depth, inside(strings.Repeat("<x>", dsig.DefaultLimits.Depth) + strings.Repeat("</x>", dsig.DefaultLimits.Depth)), good},
+		{24, "comment in a name, the signature stays good", rule.TextOnly, edit("+slice+s1</target_urn>", "+slice+s<!-- x -->1</target_urn>"), edit("<uuid/>", "<!-- x --><uuid/>")},
+		{26, "prefixed credential", rule.Names, with(func(c *pki.Credential) {
 			c.Edit = strings.NewReplacer("<credential ", `<x:credential xmlns:x="urn:x" `, "</credential>", "</x:credential>").Replace
 		}), good},
-		{27, "UTF-16 declared", rule.Encoding, "", edit("utf-8", "UTF-16"), good},
-		{28, "second root", rule.OneRoot, "", shows(doc + "<x/>"), good},
-		{34, "parent's signature broken", rule.Signature, "", shows(brokenValue(delegated)).by(w.bob), honest},
+		{27, "UTF-16 declared", rule.Encoding, edit("utf-8", "UTF-16"), good},
+		{28, "second root", rule.OneRoot, shows(doc + "<x/>"), good},
+		{34, "parent's signature broken", rule.Signature, shows(brokenValue(delegated)).by(w.bob), honest},
 	})
 }
 

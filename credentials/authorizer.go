@@ -135,7 +135,7 @@ func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Ri
 		return Grant{}, deny(rule.Presented, am.NoDetail, "there is no right %.40q", string(r))
 	case len(p) == 0:
 		return Grant{}, deny(rule.Presented, am.MissingArgs, "no credential was presented; get one from your slice authority")
-	case rule.CredentialCount.Broken(len(p) > MaxCredentials):
+	case len(p) > MaxCredentials:
 		return Grant{}, deny(rule.CredentialCount, am.CredentialInvalid, "%d credentials were presented, at most %d are allowed", len(p), MaxCredentials)
 	}
 	user, err := z.speakingFor(c, speakingFor)
@@ -175,7 +175,7 @@ func (z *Authorizer) SpeakFor(c Caller, p []Presented, speakingFor string, now t
 	if err != nil {
 		return urn.URN{}, err
 	}
-	if rule.CredentialCount.Broken(len(p) > MaxCredentials) {
+	if len(p) > MaxCredentials {
 		return urn.URN{}, deny(rule.CredentialCount, am.CredentialInvalid, "%d credentials were presented, at most %d are allowed", len(p), MaxCredentials)
 	}
 	user, err := z.speakingFor(c, speakingFor)
@@ -223,7 +223,7 @@ func checkCaller(c Caller, now time.Time) error {
 		return &DeniedError{[]Reason{reasonOf(0, c.Err)}}
 	case len(c.Chain) == 0 || c.URN.IsZero() || c.Chain[0].URN != c.URN:
 		return deny(rule.Presented, am.CredentialInvalid, "the caller was not identified")
-	case rule.CertificateExpired.Broken(now.After(c.Chain.Expires())):
+	case now.After(c.Chain.Expires()):
 		return deny(rule.CertificateExpired, am.CredentialExpired, "your certificate, or one above it, expired %s", c.Chain.Expires().UTC().Format(time.RFC3339))
 	}
 	return nil
@@ -233,17 +233,17 @@ func checkCaller(c Caller, now time.Time) error {
 // call, so they are not cached.
 func (s *statement) checkCall(g Grant) error {
 	switch {
-	case rule.CallerIsOwner.Broken(s.permission != nil && g.speaksFor == nil):
+	case s.permission != nil && g.speaksFor == nil:
 		return refuse(rule.CallerIsOwner, am.CredentialMismatch, "it lets a tool speak for %s, but the option geni_speaking_for does not name that user", s.permission.user)
 	case s.permission != nil:
 		return nil // speaks-for credentials carry no right of their own
-	case rule.CallerIsOwner.Broken(!s.owner.Equal(g.caller) && !g.speaker.IsZero()):
+	case !s.owner.Equal(g.caller) && !g.speaker.IsZero():
 		return refuse(rule.CallerIsOwner, am.CredentialMismatch, "it belongs to %s, but geni_speaking_for names %s; present a credential of that user", s.owner, g.caller)
-	case rule.CallerIsOwner.Broken(!s.owner.Equal(g.caller) && g.caller.Type == urn.Tool):
+	case !s.owner.Equal(g.caller) && g.caller.Type == urn.Tool:
 		return refuse(rule.CallerIsOwner, am.CredentialMismatch, "it belongs to %s, but %s is calling; have it delegated to the tool, or %s", s.owner, g.caller, howToSpeak)
-	case rule.CallerIsOwner.Broken(!s.owner.Equal(g.caller)):
+	case !s.owner.Equal(g.caller):
 		return refuse(rule.CallerIsOwner, am.CredentialMismatch, "it belongs to %s, but %s is calling", s.owner, g.caller)
-	case rule.Privilege.Broken(g.right.isOverSlice() && !g.right.isAllowedBy(s.privilegeNames())):
+	case g.right.isOverSlice() && !g.right.isAllowedBy(s.privilegeNames()):
 		return refuse(rule.Privilege, am.NoDetail, "its privileges (%.100q) do not allow %s; one of these is needed: %s",
 			strings.Join(s.privilegeNames(), ", "), g.right, strings.Join(allowedBy[g.right], ", "))
 	}

@@ -128,9 +128,9 @@ func checkRawChain(rawChain [][]byte) error {
 	switch {
 	case len(rawChain) == 0:
 		return refuse(rule.Presented, am.CredentialInvalid, "the client sent no certificate; use the one that your authority issued to you")
-	case rule.CertificateCount.Broken(len(rawChain) > cert.MaxCertificates):
+	case len(rawChain) > cert.MaxCertificates:
 		return refuse(rule.CertificateCount, am.CredentialInvalid, chainTooLarge, cert.MaxCertificates, cert.MaxBytes)
-	case rule.CertificateSize.Broken(size > cert.MaxBytes):
+	case size > cert.MaxBytes:
 		return refuse(rule.CertificateSize, am.CredentialInvalid, chainTooLarge, cert.MaxCertificates, cert.MaxBytes)
 	}
 	return nil
@@ -179,7 +179,7 @@ func (z *Authorizer) identify(t *trust, rawChain [][]byte, budget int, now time.
 		}
 		return c
 	}
-	if rule.CallerKind.Broken(leaf.URN.Type != urn.User && leaf.URN.Type != urn.Tool && leaf.URN.Type != urn.Authority) {
+	if leaf.URN.Type != urn.User && leaf.URN.Type != urn.Tool && leaf.URN.Type != urn.Authority {
 		return Caller{Err: refuse(rule.CallerKind, am.CredentialInvalid, "%s is neither a user nor a tool; connect with the certificate of a user", leaf.URN)}
 	}
 	return Caller{URN: leaf.URN, Chain: chain}

@@ -55,7 +55,7 @@ func (c *content) read(e *xmltree.Element) error {
 		_, isLeaf := leafElements[child.Local]
 		switch {
 		case isLeaf:
-			if _, again := values[child.Local]; rule.Cardinality.Broken(again) {
+			if _, again := values[child.Local]; again {
 				return refuse(rule.Cardinality, am.CredentialInvalid, "it contains more than one %s", child.Local)
 			}
 			v, err := leafText(child)
@@ -64,10 +64,10 @@ func (c *content) read(e *xmltree.Element) error {
 			}
 			values[child.Local] = v
 		case child.Local == "privileges", child.Local == "abac":
-			if rule.Names.Broken(child.Space != "") {
+			if child.Space != "" {
 				return refuse(rule.Names, am.CredentialInvalid, errRepeated, child.Local)
 			}
-			if rule.Cardinality.Broken(parts[child.Local] != nil) {
+			if parts[child.Local] != nil {
 				return refuse(rule.Cardinality, am.CredentialInvalid, errRepeated, child.Local)
 			}
 			parts[child.Local] = child
@@ -91,9 +91,9 @@ func (c *content) read(e *xmltree.Element) error {
 	case c.kind == kindABAC:
 		c.rule, err = readABAC(parts["abac"])
 		return err
-	case rule.Kind.Broken(c.kind != kindPrivilege && c.kind != kindSpeaksFor):
+	case c.kind != kindPrivilege && c.kind != kindSpeaksFor:
 		return refuse(rule.Kind, am.CredentialInvalid, "credentials of the type %.40q are not supported", c.kind)
-	case rule.Unambiguous.Broken(c.kind == kindSpeaksFor && parts["abac"] != nil):
+	case c.kind == kindSpeaksFor && parts["abac"] != nil:
 		return refuse(rule.Unambiguous, am.CredentialInvalid, "it is of the type speaksfor but also contains an ABAC rule, so its meaning is ambiguous")
 	}
 	return c.readGIDs(values, parts["privileges"])
@@ -117,11 +117,11 @@ func (c *content) readGIDs(values map[string]string, privileges *xmltree.Element
 
 // leafText fails if the element contains other elements.
 func leafText(e *xmltree.Element) (string, error) {
-	if rule.Names.Broken(e.Space != "") {
+	if e.Space != "" {
 		return "", refuse(rule.Names, am.CredentialInvalid, "its <%.40s> is in a foreign namespace", e.Local)
 	}
 	for _, c := range e.Children {
-		if _, ok := c.(xmltree.Text); rule.TextOnly.Broken(!ok) {
+		if _, ok := c.(xmltree.Text); !ok {
 			return "", refuse(rule.TextOnly, am.CredentialInvalid, "its %.40s may contain only text", e.Local)
 		}
 	}
@@ -130,7 +130,7 @@ func leafText(e *xmltree.Element) (string, error) {
 
 func checkBlankText(e *xmltree.Element) error {
 	for _, c := range e.Children {
-		if t, ok := c.(xmltree.Text); rule.BlankBetween.Broken(ok && strings.Trim(string(t), " \t\r\n") != "") {
+		if t, ok := c.(xmltree.Text); ok && strings.Trim(string(t), " \t\r\n") != "" {
 			return refuse(rule.BlankBetween, am.CredentialInvalid, "it contains text between the elements of <%.40s>", e.Local)
 		}
 	}

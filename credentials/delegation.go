@@ -15,11 +15,11 @@ import (
 // without a parent may have any kind.
 func checkKinds(levels []level) error {
 	kind := levels[0].kind
-	if rule.OnlyPrivileges.Broken(len(levels) > 1 && kind != kindPrivilege) {
+	if len(levels) > 1 && kind != kindPrivilege {
 		return refuse(rule.OnlyPrivileges, am.CredentialInvalid, "it is of the type %s and contains a parent; only privileges can be delegated", kind)
 	}
 	for i, l := range levels {
-		if rule.OneKind.Broken(l.kind != kind) {
+		if l.kind != kind {
 			return inParent(i-1, refuse(rule.OneKind, am.CredentialInvalid, "it is of the type %s, but its parent of the type %s", kind, l.kind))
 		}
 	}
@@ -31,15 +31,15 @@ func checkKinds(levels []level) error {
 func checkDelegation(child, parent level) error {
 	owner, target := parent.owner[0], parent.target[0]
 	switch {
-	case rule.DelegatorKind.Broken(owner.URN.Type != urn.User && owner.URN.Type != urn.Tool):
+	case owner.URN.Type != urn.User && owner.URN.Type != urn.Tool:
 		return refuse(rule.DelegatorKind, am.CredentialUntrusted, "its parent belongs to %s; only users and tools can delegate", owner.URN)
-	case rule.DelegatorName.Broken(!child.Signer.URN.Equal(owner.URN)):
+	case !child.Signer.URN.Equal(owner.URN):
 		return refuse(rule.DelegatorName, am.CredentialUntrusted, "it is signed by %s, but its parent belongs to %s, and only the owner can delegate it", child.Signer.Name(), owner.URN)
-	case rule.DelegatorKey.Broken(!sameKey(child.Signer, owner)):
+	case !sameKey(child.Signer, owner):
 		return refuse(rule.DelegatorKey, am.CredentialUntrusted, "it is signed with a key of %s that is not the key in its parent; get a new credential and delegate that", owner.URN)
-	case rule.SameTarget.Broken(!child.target[0].URN.Equal(target.URN) || child.target[0].Fingerprint() != target.Fingerprint()):
+	case !child.target[0].URN.Equal(target.URN) || child.target[0].Fingerprint() != target.Fingerprint():
 		return refuse(rule.SameTarget, am.CredentialMismatch, "its target is %s and its parent's target is %s, with different names or certificates; delegate it again and leave the target unchanged", child.target[0].URN, target.URN)
-	case rule.NoLonger.Broken(child.expires.After(parent.expires)):
+	case child.expires.After(parent.expires):
 		return refuse(rule.NoLonger, am.CredentialUntrusted, "it expires %s, after its parent, which expires %s; delegate it again with an earlier expiry",
 			child.expires.Format(time.RFC3339), parent.expires.Format(time.RFC3339))
 	}
@@ -49,7 +49,7 @@ func checkDelegation(child, parent level) error {
 	}
 	for _, p := range child.privileges {
 		// The child's privilege may be delegable, too.
-		if rule.Delegable.Broken(!delegable["*"] && !delegable[strings.ToLower(p.name)]) {
+		if !delegable["*"] && !delegable[strings.ToLower(p.name)] {
 			return refuse(rule.Delegable, am.CredentialUntrusted, "it gives the privilege %.40q, which its parent does not let %s delegate; delegate it again without that privilege", p.name, owner.URN)
 		}
 	}
@@ -69,11 +69,11 @@ func inParent(i int, err error) error {
 // signer's certificate is verified elsewhere.
 func (z *Authorizer) checkSigner(signer, target *cert.Certificate) error {
 	switch {
-	case rule.SignerIsAuthority.Broken(signer.URN.Type != urn.Authority):
+	case signer.URN.Type != urn.Authority:
 		return refuse(rule.SignerIsAuthority, am.CredentialUntrusted, "it is signed by %s, which is not an authority", signer.Name())
-	case rule.SignerCovers.Broken(!urn.Covers(signer.URN.Authority, target.URN.Authority)):
+	case !urn.Covers(signer.URN.Authority, target.URN.Authority):
 		return refuse(rule.SignerCovers, am.CredentialUntrusted, "it is signed by %s, whose authority does not cover %s", signer.URN, target.URN)
-	case rule.SignerSigns.Broken(!slices.Contains(z.signers, strings.ToLower(signer.URN.Name))):
+	case !slices.Contains(z.signers, strings.ToLower(signer.URN.Name)):
 		return refuse(rule.SignerSigns, am.CredentialUntrusted, "it is signed by %s, which is not among the authorities that sign credentials (%s)",
 			signer.URN, strings.Join(z.signers, ", "))
 	}

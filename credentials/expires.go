@@ -17,7 +17,7 @@ func parseExpires(s string) (time.Time, error) {
 			return time.Time{}, errors.New("it is not a time such as 2026-01-31T12:00:00Z")
 		}
 	}
-	if _, offset := t.Zone(); rule.ExpiryOffset.Broken(offset < -14*3600 || offset > 14*3600) {
+	if _, offset := t.Zone(); offset < -14*3600 || offset > 14*3600 {
 		return time.Time{}, refuse(rule.ExpiryOffset, am.CredentialInvalid, "its offset from UTC is more than 14 hours")
 	}
 	return t.UTC().Truncate(time.Second), nil

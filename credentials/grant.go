@@ -47,16 +47,16 @@ func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	if g.caller.IsZero() {
 		return time.Time{}, deny(rule.Presented, am.CredentialInvalid, "no credential was checked")
 	}
-	if rule.RightOverSlice.Broken(!g.right.isOverSlice()) {
+	if !g.right.isOverSlice() {
 		return time.Time{}, deny(rule.RightOverSlice, am.CredentialMismatch, "%s gives no right over a slice", g.right)
 	}
-	if rule.TargetIsSlice.Broken(slice.Type != urn.Slice) {
+	if slice.Type != urn.Slice {
 		return time.Time{}, deny(rule.TargetIsSlice, am.CredentialMismatch, "%s is no slice", slice)
 	}
 	var latest time.Time
 	reasons := append([]Reason(nil), g.reasons...)
 	for _, h := range g.credentials {
-		if rule.MatchingTarget.Broken(!h.target.Equal(slice)) {
+		if !h.target.Equal(slice) {
 			reasons = append(reasons, Reason{Credential: h.number, Detail: am.CredentialMismatch, Rule: rule.MatchingTarget, Text: h.mismatch(slice)})
 			continue
 		}

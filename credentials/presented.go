@@ -62,11 +62,11 @@ type examination struct {
 func (z *Authorizer) examine(x examination, p Presented, candidates []*cert.Certificate) (*statement, error) {
 	text := trimDocument(p.Text)
 	switch {
-	case rule.Label.Broken(!slices.Contains(knownTypes, strings.ToLower(p.Type))):
+	case !slices.Contains(knownTypes, strings.ToLower(p.Type)):
 		return nil, refuse(rule.Label, am.CredentialInvalid, "credentials of the type %.40q are not used here, only geni_sfa and geni_abac", p.Type)
-	case rule.Label.Broken(!slices.Contains(knownVersions, p.Version)):
+	case !slices.Contains(knownVersions, p.Version):
 		return nil, refuse(rule.Label, am.CredentialInvalid, "version %.40q of credentials is not known, only 2 and 3 of geni_sfa and 1 of geni_abac", p.Version)
-	case rule.Bytes.Broken(len(p.Text) > MaxBytes):
+	case len(p.Text) > MaxBytes:
 		return nil, refuse(rule.Bytes, am.CredentialInvalid, "it has %d bytes, at most %d are read", len(p.Text), MaxBytes)
 	case text == "":
 		return nil, refuse(rule.Presented, am.CredentialInvalid, "it is empty")
@@ -75,7 +75,7 @@ func (z *Authorizer) examine(x examination, p Presented, candidates []*cert.Cert
 	if s, ok := x.statements.Get(key); ok && s.isValid(x.now) {
 		return s, nil
 	}
-	if rule.Budget.Broken(x.budget.IsSpent()) {
+	if x.budget.IsSpent() {
 		return nil, refuse(rule.Budget, am.CredentialInvalid, "it is not read: %v", cert.ErrBudget)
 	}
 	s, err := z.verify(x, []byte(text), candidates)

@@ -29,7 +29,7 @@ func readPrivileges(e *xmltree.Element) ([]privilege, error) {
 	var list []privilege
 	seen := map[string]bool{}
 	for _, p := range e.Elements() {
-		if rule.Names.Broken(p.Name != (xmltree.Name{Local: "privilege"})) {
+		if p.Name != (xmltree.Name{Local: "privilege"}) {
 			return nil, refuse(rule.Names, am.CredentialInvalid, "its privileges contain <%.40s>", p.Local)
 		}
 		if err := checkBlankText(p); err != nil {
@@ -53,15 +53,15 @@ func readPrivileges(e *xmltree.Element) ([]privilege, error) {
 		}
 		key := strings.ToLower(name)
 		switch {
-		case rule.PrivilegeCount.Broken(len(list) == maxPrivileges):
+		case len(list) == maxPrivileges:
 			return nil, refuse(rule.PrivilegeCount, am.CredentialInvalid, "it contains more than %d privileges", maxPrivileges)
-		case rule.PrivilegeForm.Broken(names != 1 || name == "" || delegates > 1):
+		case names != 1 || name == "" || delegates > 1:
 			return nil, refuse(rule.PrivilegeForm, am.CredentialInvalid, "a privilege must have one name and at most one can_delegate")
-		case rule.PrivilegeName.Broken(!isPrivilegeName(name)):
+		case !isPrivilegeName(name):
 			return nil, refuse(rule.PrivilegeName, am.CredentialInvalid, "it contains the privilege %.40q, but a name must have 1 to %d visible ASCII characters", name, maxPrivilegeName)
-		case rule.CanDelegate.Broken(delegates == 1 && delegate != "true" && delegate != "false" && delegate != "1" && delegate != "0"):
+		case delegates == 1 && delegate != "true" && delegate != "false" && delegate != "1" && delegate != "0":
 			return nil, refuse(rule.CanDelegate, am.CredentialInvalid, "a privilege has the can_delegate %.40q, which is neither true nor false", delegate)
-		case rule.PrivilegeOnce.Broken(seen[key]):
+		case seen[key]:
 			return nil, refuse(rule.PrivilegeOnce, am.CredentialInvalid, "the privilege %.40q is listed twice", name)
 		}
 		seen[key] = true

@@ -29,18 +29,18 @@ func (w *certificateVerifier) verifyABAC(l level, s *statement) error {
 	user, isKey := parseKeyID(named)
 	signer := keyID(l.Signer.KeyID())
 	switch {
-	case rule.RoleSpeaks.Broken(!isSpeaksFor):
+	case !isSpeaksFor:
 		return refuse(rule.RoleSpeaks, am.CredentialInvalid, "its ABAC rule is about the role %.60q; only speaks-for rules are supported", r.role)
-	case rule.OneSignature.Broken(l.Signatures != 1):
+	case l.Signatures != 1:
 		return refuse(rule.OneSignature, am.CredentialInvalid, "a speaks-for credential must have one signature, but it has %d", l.Signatures)
-	case rule.OneTail.Broken(len(r.tails) != 1):
+	case len(r.tails) != 1:
 		return refuse(rule.OneTail, am.CredentialInvalid, "its ABAC rule has %d tails; a speaks-for credential names one tool", len(r.tails))
-	case rule.TailIsKey.Broken(r.tails[0].role != "" || r.tails[0].linking != ""):
+	case r.tails[0].role != "" || r.tails[0].linking != "":
 		return refuse(rule.TailIsKey, am.CredentialInvalid, "its ABAC rule lets the members of a role speak (%.60q); a speaks-for credential names one tool by its key", r.tails[0].role)
-	case rule.HeadSigns.Broken(r.head != signer):
+	case r.head != signer:
 		return refuse(rule.HeadSigns, am.CredentialUntrusted, "the head of its ABAC rule is the key %s, but it is signed with the key %s of %s; only users themselves can let a tool speak for them",
 			r.head, signer, l.Signer.Name())
-	case rule.RoleOfSigner.Broken(!isKey || user != signer):
+	case !isKey || user != signer:
 		return refuse(rule.RoleOfSigner, am.CredentialUntrusted, "its ABAC rule is about the role %.60q, but its signer can only give the role %s%s", r.role, rolePrefix, signer)
 	}
 	s.permission = &permission{toolKey: r.tails[0].principal}
@@ -55,9 +55,9 @@ func (w *certificateVerifier) verifySpeaksFor(l level, s *statement) error {
 		return err
 	}
 	switch {
-	case rule.OneSignature.Broken(l.Signatures != 1):
+	case l.Signatures != 1:
 		return refuse(rule.OneSignature, am.CredentialInvalid, "a speaks-for credential must have one signature, but it has %d", l.Signatures)
-	case rule.PermissionByTarget.Broken(!l.Signer.URN.Equal(user.URN) || !sameKey(l.Signer, user)):
+	case !l.Signer.URN.Equal(user.URN) || !sameKey(l.Signer, user):
 		return refuse(rule.PermissionByTarget, am.CredentialUntrusted, "it lets a tool speak for %s, but is signed by %s; only the user, with the key in the target_gid, can do so",
 			user.URN, l.Signer.Name())
 	}
@@ -76,7 +76,7 @@ func (w *certificateVerifier) verifySpeaksFor(l level, s *statement) error {
 
 // verifyUser stores the signer, which must be a user, in the permission.
 func (w *certificateVerifier) verifyUser(l level, s *statement) error {
-	if rule.PermissionByUser.Broken(l.Signer.URN.Type != urn.User) {
+	if l.Signer.URN.Type != urn.User {
 		return refuse(rule.PermissionByUser, am.CredentialUntrusted, "it is signed by %s, which is no user; only users can let a tool speak for them", l.Signer.Name())
 	}
 	chain, err := w.verify(roleCertificate{"signer", l.Signer}, s)
@@ -92,15 +92,15 @@ func (z *Authorizer) speakingFor(c Caller, option string) (urn.URN, error) {
 	u, err := urn.Parse(option)
 	switch {
 	case option == "" || err == nil && u.Equal(c.URN):
-		if rule.AuthorityAlone.Broken(c.URN.Type == urn.Authority) {
+		if c.URN.Type == urn.Authority {
 			return urn.URN{}, deny(rule.AuthorityAlone, am.CredentialInvalid, "%s is an authority, which has no rights of its own; connect with the certificate of a user, or %s", c.URN, howToSpeak)
 		}
 		return urn.URN{}, nil
-	case rule.SpeakingForUser.Broken(err != nil || u.Type != urn.User):
+	case err != nil || u.Type != urn.User:
 		return urn.URN{}, deny(rule.SpeakingForUser, am.CredentialMismatch, "geni_speaking_for is %.100q, which is no URN of a user; name the user of a speaks-for credential, or leave the option out", option)
-	case rule.SpeakerListed.Broken(z.speakers != nil && !z.speakers[c.URN.Key()]):
+	case z.speakers != nil && !z.speakers[c.URN.Key()]:
 		return urn.URN{}, deny(rule.SpeakerListed, am.CredentialUntrusted, "%s is not listed as a speaker for users on this server; ask its operator, or leave geni_speaking_for out", c.URN)
-	case rule.SpeakerKind.Broken(z.speakers == nil && c.URN.Type != urn.Tool && c.URN.Type != urn.Authority):
+	case z.speakers == nil && c.URN.Type != urn.Tool && c.URN.Type != urn.Authority:
 		return urn.URN{}, deny(rule.SpeakerKind, am.CredentialMismatch, "geni_speaking_for names %s, but %s is neither a tool nor an authority, and only these can speak for users; leave the option out", u, c.URN)
 	}
 	return u, nil
@@ -140,11 +140,11 @@ func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
 // key. Every call needs this check, also for a cached credential.
 func (s *permission) checkCall(c Caller, key keyID, user urn.URN) error {
 	switch {
-	case rule.PermissionOfUser.Broken(!s.user.Equal(user)):
+	case !s.user.Equal(user):
 		return refuse(rule.PermissionOfUser, am.CredentialMismatch, "it lets a tool speak for %s, but geni_speaking_for names %s", s.user, user)
-	case rule.PermissionForKey.Broken(s.toolKey != key):
+	case s.toolKey != key:
 		return refuse(rule.PermissionForKey, am.CredentialMismatch, "it lets the key %s speak for %s, but %s is calling with the key %s; have the user sign a credential for this key", s.toolKey, s.user, c.URN, key)
-	case rule.PermissionForTool.Broken(!s.tool.IsZero() && !s.tool.Equal(c.URN)):
+	case !s.tool.IsZero() && !s.tool.Equal(c.URN):
 		return refuse(rule.PermissionForTool, am.CredentialMismatch, "it lets %s speak for %s, but %s is calling", s.tool, s.user, c.URN)
 	}
 	return nil

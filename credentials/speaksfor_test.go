@@ -10,6 +10,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/credentials"
+	"patchbay/credentials/rule"
 	"patchbay/credentials/testdata/pki"
 )
 
@@ -250,5 +251,19 @@ func TestUsersIssuerMayComeWithSpeaksFor(t *testing.T) {
 		if err != nil || g.Caller() != w.alice.URN {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// TestSpeakForReadsFewCredentials shows that the limit of credentials holds without a right, too.
+func TestSpeakForReadsFewCredentials(t *testing.T) {
+	w := newWorld(t)
+	docs := slices.Repeat(sfa("junk"), credentials.MaxCredentials-1)
+	docs = append(docs, sfa(w.speaksFor().Signed(t))...)
+	if user, err := w.z.SpeakFor(w.caller(t, w.tool), docs, aliceURN, now); err != nil || user != w.alice.URN {
+		t.Errorf("%v, %v", user, err)
+	}
+	_, err := w.z.SpeakFor(w.caller(t, w.tool), append(docs, docs[0]), aliceURN, now)
+	if err == nil || !slices.Equal(broken(t, err), []rule.Rule{rule.CredentialCount}) {
+		t.Errorf("one more: %v", err)
 	}
 }

@@ -73,7 +73,7 @@ func (z *Authorizer) verify(x examination, document []byte, candidates []*cert.C
 		if err != nil {
 			return nil, inParent(i, err)
 		}
-		if rule.CredentialExpired.Broken(!x.now.Before(c.expires)) {
+		if !x.now.Before(c.expires) {
 			return nil, inParent(i, refuse(rule.CredentialExpired, am.CredentialExpired, "expired %s; %s", c.expires.Format(time.RFC3339), c.renewalHint(i < len(chain)-1)))
 		}
 		if i == 0 || c.expires.Before(s.until) {
@@ -192,13 +192,13 @@ func checkName(role, name string, c *cert.Certificate) error {
 	if err := c.NameErr(); err != nil {
 		return refuse(rule.Of(err), am.CredentialInvalid, "the certificate of its %s has %v", role, err)
 	}
-	if rule.HasURN.Broken(c.URN.IsZero()) {
+	if c.URN.IsZero() {
 		return refuse(rule.HasURN, am.CredentialInvalid, "the certificate of its %s contains no URN", role)
 	}
 	if name == "" {
 		return nil
 	}
-	if u, err := urn.Parse(name); rule.MatchingName.Broken(err != nil || !u.Equal(c.URN)) {
+	if u, err := urn.Parse(name); err != nil || !u.Equal(c.URN) {
 		return refuse(rule.MatchingName, am.CredentialMismatch, "its %s_urn is %.100q, but the certificate names %s", role, name, c.URN)
 	}
 	return nil

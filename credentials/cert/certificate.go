@@ -34,7 +34,7 @@ type Certificate struct {
 // Parse reads one certificate in DER. Unlike the standard library, it accepts a malformed
 // non-critical authorityInfoAccess extension.
 func Parse(der []byte) (*Certificate, error) {
-	if rule.CertificateSize.Broken(len(der) > MaxBytes) {
+	if len(der) > MaxBytes {
 		return nil, refuseText(rule.CertificateSize, "the certificate has %d bytes; at most %d are read", len(der), MaxBytes)
 	}
 	x, err := x509.ParseCertificate(der)
@@ -49,7 +49,7 @@ func Parse(der []byte) (*Certificate, error) {
 		x.Raw = bytes.Clone(der)
 		x.RawTBSCertificate = tbs
 	}
-	if rule.NoTrailingData.Broken(!hasNothingAdded(x.Raw)) {
+	if !hasNothingAdded(x.Raw) {
 		return nil, refuseText(rule.NoTrailingData, "it has data after its signature, or its signature has unused bits")
 	}
 	c := &Certificate{Certificate: x, hash: sha256.Sum256(x.Raw)}
@@ -90,7 +90,6 @@ func (c *Certificate) Name() string {
 // readNames reads the raw bytes. The standard library parses alternative names with
 // net/url, which changes case and escapes.
 func (c *Certificate) readNames() {
-	defer c.readSubject()
 	const uriTag = asn1.Tag(6 | 0x80)
 	for _, ext := range c.Extensions {
 		if !ext.Id.Equal(oidSubjectAltName) {
@@ -122,11 +121,11 @@ func (c *Certificate) readURI(s string) {
 	}
 	u, err := urn.Parse(s)
 	switch {
-	case rule.URNsWellFormed.Broken(err != nil):
+	case err != nil:
 		c.setNameErr(rule.URNsWellFormed, "%v", err)
 	case c.URN.IsZero():
 		c.URN = u
-	case rule.SingleURN.Broken(!c.URN.Equal(u)):
+	case !c.URN.Equal(u):
 		c.setNameErr(rule.SingleURN, "two URNs, %s and %s", c.URN, u)
 	}
 }

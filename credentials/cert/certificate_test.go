@@ -15,6 +15,7 @@ import (
 
 	"patchbay/am/testkit/require"
 	"patchbay/credentials/cert"
+	"patchbay/credentials/rule"
 	"patchbay/credentials/testdata/pki"
 )
 
@@ -124,6 +125,20 @@ func TestParsePEMReadsEveryFormOfGID(t *testing.T) {
 				t.Errorf("the leaf %s is not first", list[0].Name())
 			}
 		})
+	}
+}
+
+func TestLargeCertificatesAreNotRead(t *testing.T) {
+	root := pki.Authority(t, nil, saURN, "rsa1")
+	large := func(extra int) []byte {
+		return pki.DER(t, root, pki.Subject{URIs: []string{aliceURN}, Key: "rsa2", Extra: []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}, Value: make([]byte, extra)}}})
+	}
+	const most = cert.MaxBytes - 2000
+	if _, err := cert.Parse(large(most)); err != nil {
+		t.Error(err)
+	}
+	if _, err := cert.Parse(large(cert.MaxBytes)); rule.Of(err) != rule.CertificateSize {
+		t.Errorf("refused by %q: %v", rule.Of(err), err)
 	}
 }
 

@@ -29,7 +29,7 @@ func beginOf(label string) []byte { return []byte("-----BEGIN " + label + "-----
 // It fails if there is no certificate, or if one cannot be parsed. It also fails for more
 // than MaxBytes bytes or MaxCertificates blocks.
 func ParsePEM(text []byte) ([]*Certificate, error) {
-	if rule.CertificateSize.Broken(len(text) > MaxBytes) {
+	if len(text) > MaxBytes {
 		return nil, refuseText(rule.CertificateSize, "the certificates have %d bytes; at most %d are read", len(text), MaxBytes)
 	}
 	blocks, err := splitPEM(text, MaxCertificates)
@@ -63,7 +63,7 @@ func splitPEM(text []byte, limit int) ([][]byte, error) {
 			if part = bytes.TrimSpace(part); len(part) == 0 {
 				continue
 			}
-			if rule.CertificateCount.Broken(len(blocks) == limit) {
+			if len(blocks) == limit {
 				return nil, refuseText(rule.CertificateCount, "more than %d certificates", limit)
 			}
 			blocks = append(blocks, part)
@@ -88,7 +88,7 @@ func splitBlocks(text []byte, label string, limit int) (blocks [][]byte, err err
 		if !found {
 			return blocks, fmt.Errorf("a %s without END line", label)
 		}
-		if rule.CertificateCount.Broken(len(blocks) == limit) {
+		if len(blocks) == limit {
 			return blocks, refuseText(rule.CertificateCount, "more than %d blocks %s", limit, label)
 		}
 		blocks, text = append(blocks, block), after

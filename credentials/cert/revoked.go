@@ -91,7 +91,7 @@ func newRevoked(anchors []Anchor, lists []*RevocationList, denied []Denial) revo
 		r.byIssuer[l.issuerKey] = append(r.byIssuer[l.issuerKey], l)
 	}
 	for _, a := range anchors {
-		if file, line, ok := r.findAnchor(a.Certificate); rule.NotRevoked.Broken(ok) {
+		if file, line, ok := r.findAnchor(a.Certificate); ok {
 			r.addRevokedAnchor(a, file, line)
 		}
 	}
@@ -201,7 +201,7 @@ func (r *revoked) checkChain(path Chain) *Error {
 		return nil
 	}
 	for i := len(path) - 2; i >= 0; i-- {
-		if file, line, ok := r.find(path[i], path[i+1]); rule.NotRevoked.Broken(ok) {
+		if file, line, ok := r.find(path[i], path[i+1]); ok {
 			return refuseRevoked(path[i], file, line)
 		}
 	}

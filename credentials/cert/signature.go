@@ -51,7 +51,7 @@ func checkDigest(key any, alg x509.SignatureAlgorithm, digest, sig []byte) error
 		if !usesRSA(alg) {
 			return errors.New("the algorithm is not for an RSA key")
 		}
-		if rule.MaxKeySize.Broken(k.N.BitLen() > MaxRSABits) {
+		if k.N.BitLen() > MaxRSABits {
 			return fmt.Errorf("RSA key of %d bits, at most %d", k.N.BitLen(), MaxRSABits)
 		}
 		if rsa.VerifyPKCS1v15(k, hash, digest, sig) != nil {
@@ -91,16 +91,16 @@ func checkKey(c *Certificate, o Options) *Error {
 			least = DefaultMinRSABits
 		}
 		switch bits := k.N.BitLen(); {
-		case rule.MinKeySize.Broken(bits < least):
+		case bits < least:
 			return refuse(WeakKey, rule.MinKeySize, c, "has an RSA key of %d bits, at least %d are needed; ask its authority for a certificate with a new key", bits, least)
-		case rule.MaxKeySize.Broken(bits > MaxRSABits):
+		case bits > MaxRSABits:
 			return refuse(WeakKey, rule.MaxKeySize, c, "has an RSA key of %d bits, at most %d are read", bits, MaxRSABits)
 		}
 	case *ecdsa.PublicKey:
 		accepted = isAcceptedCurve(k.Curve)
 	}
-	if !rule.KeyKind.Broken(!accepted) {
-		return nil
+	if !accepted {
+		return refuse(WeakKey, rule.KeyKind, c, "has a key that is neither RSA nor ECDSA on P-256, P-384 or P-521")
 	}
-	return refuse(WeakKey, rule.KeyKind, c, "has a key that is neither RSA nor ECDSA on P-256, P-384 or P-521")
+	return nil
 }

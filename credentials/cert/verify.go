@@ -69,7 +69,7 @@ func Verify(leaf *Certificate, candidates []*Certificate, a *Anchors, o Options,
 	if leaf.nameErr != nil {
 		return nil, refuse(NoName, leaf.nameErr.Rule, leaf, "has %v", leaf.nameErr)
 	}
-	if rule.HasURN.Broken(leaf.URN.IsZero()) {
+	if leaf.URN.IsZero() {
 		return nil, refuse(NoName, rule.HasURN, leaf, "contains no URN among its alternative names")
 	}
 	s := search{others: candidates, anchors: a, options: o, now: now, checks: maxChecks}
@@ -131,7 +131,7 @@ func (s *search) extend(c *Certificate, path Chain) Chain {
 	if e := s.anchors.revoked.checkAnchor(c); e != nil {
 		return s.fail(len(path), e)
 	}
-	if rule.ChainLength.Broken(len(path) == maxDepth) {
+	if len(path) == maxDepth {
 		return s.fail(len(path), refuse(NotIssuer, rule.ChainLength, path[0], "has a chain of more than %d certificates", maxDepth))
 	}
 	for _, i := range s.anchors.bySubject[string(c.RawIssuer)] {
@@ -150,7 +150,7 @@ func (s *search) extend(c *Certificate, path Chain) Chain {
 	if e := s.anchors.revoked.checkIssuers(c); e != nil {
 		return s.fail(len(path), e)
 	}
-	return s.failUntrusted(path, refuse(Untrusted, rule.Anchored, c, "is issued by %q, which is not an authority that this server trusts", short(c.Issuer.String())))
+	return s.fail(len(path)-1, refuse(Untrusted, rule.Anchored, c, "is issued by %q, which is not an authority that this server trusts", short(c.Issuer.String())))
 }
 
 // tryIssuer returns nil if no complete chain has the issuer after the path.
@@ -159,20 +159,20 @@ func (s *search) tryIssuer(issuer *Certificate, anchor bool, path Chain) Chain {
 	if e := checkIssuer(issuer, anchor, len(path)-1); e != nil {
 		return s.fail(len(path), e)
 	}
-	if rule.CertificateDigest.Broken(usesSHA1(c.SignatureAlgorithm) && !s.options.SHA1) {
+	if usesSHA1(c.SignatureAlgorithm) && !s.options.SHA1 {
 		return s.fail(len(path), refuse(WeakDigest, rule.CertificateDigest, c, "is signed with SHA-1, which this server does not accept; ask its authority for a new one"))
 	}
 	if e := checkKey(issuer, s.options); e != nil {
 		return s.fail(len(path), e)
 	}
-	if rule.SearchLength.Broken(s.checks == 0) {
+	if s.checks == 0 {
 		return s.fail(maxDepth, refuse(Untrusted, rule.SearchLength, path[0], "cannot be traced to a trusted authority with %d signature checks", maxChecks))
 	}
 	s.checks--
-	if rule.Budget.Broken(!s.options.Budget.Take(issuer.PublicKey)) {
+	if !s.options.Budget.Take(issuer.PublicKey) {
 		return s.fail(maxDepth, refuse(Untrusted, rule.Budget, path[0], "is not traced to a trusted authority: %v", ErrBudget))
 	}
-	if err := CheckSignature(issuer.PublicKey, c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature); rule.CertificateSignature.Broken(err != nil) {
+	if err := CheckSignature(issuer.PublicKey, c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature); err != nil {
 		return s.fail(len(path), refuse(BadSignature, rule.CertificateSignature, c, "is not signed by %s: %v", issuer.Name(), err))
 	}
 	return s.extend(issuer, path)
@@ -180,15 +180,15 @@ func (s *search) tryIssuer(issuer *Certificate, anchor bool, path Chain) Chain {
 
 func (s *search) checkSelf(c *Certificate) *Error {
 	switch {
-	case rule.CertificateExpired.Broken(s.now.After(c.NotAfter)):
+	case s.now.After(c.NotAfter):
 		return refuse(Expired, rule.CertificateExpired, c, "expired %s", c.NotAfter.UTC().Format(time.RFC3339))
-	case rule.CertificateStarted.Broken(s.now.Before(c.NotBefore.Add(-maxClockSkew))):
+	case s.now.Before(c.NotBefore.Add(-maxClockSkew)):
 		return refuse(NotYetValid, rule.CertificateStarted, c, "is not valid before %s", c.NotBefore.UTC().Format(time.RFC3339))
 	case c.nameErr != nil && !s.isAnchor(c):
 		return refuse(NoName, c.nameErr.Rule, c, "has %v", c.nameErr)
 	}
 	for _, ext := range c.Extensions {
-		if rule.CriticalExtensions.Broken(ext.Critical && !isEvaluated(ext.Id)) {
+		if ext.Critical && !isEvaluated(ext.Id) {
 			return refuse(Unsupported, rule.CriticalExtensions, c, "has a critical extension %s that this server does not evaluate", ext.Id)
 		}
 	}
@@ -223,13 +223,13 @@ func isEvaluated(oid asn1.ObjectIdentifier) bool {
 func checkIssuer(c *Certificate, anchor bool, distance int) *Error {
 	isCA := c.BasicConstraintsValid && c.IsCA
 	switch {
-	case rule.IssuerIsCA.Broken(!isCA && !anchor):
+	case !isCA && !anchor:
 		return refuse(NotIssuer, rule.IssuerIsCA, c, "issued a certificate but is not a CA")
-	case rule.IssuerKeyUsage.Broken(c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0):
+	case c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0:
 		return refuse(NotIssuer, rule.IssuerKeyUsage, c, "issued a certificate but its key usage does not allow it")
-	case rule.PathLength.Broken(isCA && c.MaxPathLen >= 0 && (c.MaxPathLen > 0 || c.MaxPathLenZero) && distance > c.MaxPathLen):
+	case isCA && c.MaxPathLen >= 0 && (c.MaxPathLen > 0 || c.MaxPathLenZero) && distance > c.MaxPathLen:
 		return refuse(NotIssuer, rule.PathLength, c, "allows only %d certificates between itself and the last certificate of a chain", c.MaxPathLen)
-	case rule.IssuerIsAuthority.Broken(!c.URN.IsZero() && c.URN.Type != urn.Authority):
+	case !c.URN.IsZero() && c.URN.Type != urn.Authority:
 		return refuse(NotIssuer, rule.IssuerIsAuthority, c, "issued a certificate but is not an authority")
 	}
 	return nil
@@ -245,7 +245,7 @@ func checkNames(path Chain, anchor Anchor) *Error {
 		if c.URN.IsZero() {
 			continue
 		}
-		if rule.Namespace.Broken(!isCovered(scope, c.URN.Authority)) {
+		if !isCovered(scope, c.URN.Authority) {
 			if len(scope) == 0 {
 				return refuse(Namespace, rule.Namespace, c, "is issued under %s, which covers no authority on this server", anchor.Certificate.Name())
 			}

@@ -38,7 +38,7 @@ func readDocument(doc *xmltree.Doc) (document, error) {
 	}
 	// A CDATA section does not change the canonical bytes, so an attacker could add a CDATA
 	// section to a signed document. No authority writes CDATA sections.
-	if rule.TextOnly.Broken(bytes.Contains(doc.Source, []byte("<![CDATA["))) {
+	if bytes.Contains(doc.Source, []byte("<![CDATA[")) {
 		return d, refuse(Malformed, rule.TextOnly, "a signed credential must not contain CDATA")
 	}
 	if err := checkIDs(root); err != nil {
@@ -54,7 +54,7 @@ func readDocument(doc *xmltree.Doc) (document, error) {
 			top = e
 		case hasName(e, noNamespace("signatures")) && signatures == nil:
 			signatures = e
-		case misplacedRule(e, "", "credential", "signatures").Broken(true):
+		default:
 			return d, refuse(Malformed, misplacedRule(e, "", "credential", "signatures"), "line %d: unexpected or repeated %s below the root", e.Line, describe(e))
 		}
 	}
@@ -71,13 +71,12 @@ func readDocument(doc *xmltree.Doc) (document, error) {
 		return d, err
 	}
 	for _, s := range signatures.Elements() {
-		if hasName(s, dsName("Signature")) {
-			d.signatures = append(d.signatures, s)
-		} else if broken := misplacedRule(s, nsDS, "Signature"); broken.Broken(true) {
-			return d, refuse(Malformed, broken, "line %d: %s among the signatures", s.Line, describe(s))
+		if !hasName(s, dsName("Signature")) {
+			return d, refuse(Malformed, misplacedRule(s, nsDS, "Signature"), "line %d: %s among the signatures", s.Line, describe(s))
 		}
+		d.signatures = append(d.signatures, s)
 	}
-	if rule.SignatureCount.Broken(len(d.signatures) > maxSignatures) {
+	if len(d.signatures) > maxSignatures {
 		return d, refuse(Malformed, rule.SignatureCount, "more than %d signatures", maxSignatures)
 	}
 	return d, nil
@@ -86,11 +85,11 @@ func readDocument(doc *xmltree.Doc) (document, error) {
 // collectChain adds the credentials from the outermost to the innermost.
 func (d *document) collectChain(e *xmltree.Element) error {
 	for e != nil {
-		if rule.Chain.Broken(len(d.chain) == maxChain) {
+		if len(d.chain) == maxChain {
 			return refuse(Malformed, rule.Chain, "more than %d nested credentials", maxChain)
 		}
 		id, ok := e.Attr(nsXML, "id")
-		if rule.OwnID.Broken(!ok || id == "" || id != strings.TrimSpace(id)) {
+		if !ok || id == "" || id != strings.TrimSpace(id) {
 			return refuse(Malformed, rule.OwnID, "line %d: the credential has no xml:id", e.Line)
 		}
 		if err := checkLeaves(e); err != nil {
@@ -106,7 +105,7 @@ func (d *document) collectChain(e *xmltree.Element) error {
 		if len(inner) > 0 {
 			broken = misplacedRule(inner[0], "", "credential")
 		}
-		if len(inner) == 0 || broken.Broken(len(inner) != 1 || !hasName(inner[0], noNamespace("credential"))) {
+		if len(inner) == 0 || (len(inner) != 1 || !hasName(inner[0], noNamespace("credential"))) {
 			return refuse(Malformed, broken, "line %d: a parent must contain exactly one credential", parent.Line)
 		}
 		e = inner[0]
@@ -146,7 +145,7 @@ func checkIDs(root *xmltree.Element) error {
 				continue
 			}
 			id := strings.TrimSpace(a.Value)
-			if rule.OneID.Broken(seen[id]) {
+			if seen[id] {
 				return refuse(Malformed, rule.OneID, "line %d: the id %.60q occurs twice", e.Line, id)
 			}
 			seen[id] = true
@@ -184,7 +183,7 @@ func checkLeaves(e *xmltree.Element) error {
 			hasComment = true
 		}
 	}
-	if rule.TextOnly.Broken(isLeaf && hasComment) {
+	if isLeaf && hasComment {
 		return refuse(Malformed, rule.TextOnly, "line %d: a comment or processing instruction inside %s", e.Line, describe(e))
 	}
 	return nil
@@ -194,7 +193,7 @@ func checkLeaves(e *xmltree.Element) error {
 // signature covers it outside a credential.
 func checkBlankText(e *xmltree.Element) error {
 	for _, c := range e.Children {
-		if t, ok := c.(xmltree.Text); rule.BlankBetween.Broken(ok && strings.Trim(string(t), " \t\r\n") != "") {
+		if t, ok := c.(xmltree.Text); ok && strings.Trim(string(t), " \t\r\n") != "" {
 			return refuse(Malformed, rule.BlankBetween, "line %d: %s contains text between its elements", e.Line, describe(e))
 		}
 	}
@@ -206,7 +205,7 @@ func noNamespace(local string) xmltree.Name { return xmltree.Name{Local: local} 
 func dsName(local string) xmltree.Name { return xmltree.Name{Space: nsDS, Local: local} }
 
 func hasName(e *xmltree.Element, name xmltree.Name) bool {
-	return e.Local == name.Local && !rule.Names.Broken(e.Space != name.Space)
+	return e.Name == name
 }
 
 // misplacedRule returns the rule that a misplaced element breaks. The parameters namespace
@@ -241,7 +240,7 @@ func atMostOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) 
 		if c.Local != name.Local {
 			continue
 		}
-		if broken := misplacedRule(c, name.Space, name.Local); broken.Broken(!hasName(c, name) || found != nil) {
+		if broken := misplacedRule(c, name.Space, name.Local); !hasName(c, name) || found != nil {
 			return nil, refuse(Malformed, broken, "line %d: unexpected or repeated %s in %s", c.Line, describe(c), describe(e))
 		}
 		if found == nil {
@@ -262,7 +261,7 @@ func exactlyOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error)
 // leafText fails if the element contains other elements.
 func leafText(e *xmltree.Element) (string, error) {
 	for _, c := range e.Children {
-		if _, ok := c.(xmltree.Text); rule.TextOnly.Broken(!ok) {
+		if _, ok := c.(xmltree.Text); !ok {
 			return "", refuse(Malformed, rule.TextOnly, "line %d: %s may contain only text", e.Line, describe(e))
 		}
 	}

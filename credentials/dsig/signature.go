@@ -52,7 +52,7 @@ func readSignature(e *xmltree.Element, o Options) (*signature, error) {
 	if err := s.readKeys(keys); err != nil {
 		return nil, err
 	}
-	if s.sha1 = s.method == x509.SHA1WithRSA || s.digest == crypto.SHA1; rule.SHA1.Broken(s.sha1 && !o.SHA1) {
+	if s.sha1 = s.method == x509.SHA1WithRSA || s.digest == crypto.SHA1; s.sha1 && !o.SHA1 {
 		return nil, refuse(WeakDigest, rule.SHA1, "the credential is signed with SHA-1, which this server does not accept; ask its authority for a new one")
 	}
 	return s, nil
@@ -77,7 +77,7 @@ func (s *signature) readInfo() error {
 		return err
 	}
 	s.uri, _ = reference.Attr("", "URI")
-	if rule.Reference.Broken(len(s.uri) < 2 || s.uri[0] != '#') {
+	if len(s.uri) < 2 || s.uri[0] != '#' {
 		return refuse(Unsupported, rule.Reference, "line %d: a signature must refer to a credential by #id, not %.60q", reference.Line, s.uri)
 	}
 	if err := s.readTransforms(reference); err != nil {
@@ -101,22 +101,22 @@ func (s *signature) readTransforms(reference *xmltree.Element) error {
 	}
 	list := transforms.Elements()
 	for i, t := range list {
-		if broken := misplacedRule(t, nsDS, "Transform"); !hasName(t, dsName("Transform")) && broken.Broken(true) {
-			return refuse(Unsupported, broken, "line %d: unexpected %s among the transforms", t.Line, describe(t))
+		if !hasName(t, dsName("Transform")) {
+			return refuse(Unsupported, misplacedRule(t, nsDS, "Transform"), "line %d: unexpected %s among the transforms", t.Line, describe(t))
 		}
 		name, _ := t.Attr("", "Algorithm")
 		method, isC14N := canonicalizations[name]
 		switch {
-		case rule.Parameters.Broken(len(t.Elements()) > 0):
+		case len(t.Elements()) > 0:
 			return refuse(Unsupported, rule.Parameters, "line %d: a transform has parameters", t.Line)
 		case i == 0 && name == enveloped:
 		case i == len(list)-1 && isC14N:
 			s.transform = method
-		case rule.Transform.Broken(true):
+		default:
 			return refuse(Unsupported, rule.Transform, "line %d: the transform %.80q is not accepted", t.Line, name)
 		}
 	}
-	if rule.Transform.Broken(len(list) > 2) {
+	if len(list) > 2 {
 		return refuse(Unsupported, rule.Transform, "line %d: more than two transforms", transforms.Line)
 	}
 	return nil
@@ -132,7 +132,7 @@ func (s *signature) readKeys(keys *xmltree.Element) error {
 		case hasName(e, dsName("X509Data")):
 		case hasName(e, dsName("KeyValue")), hasName(e, dsName("KeyName")):
 			continue
-		case rule.KeyInfo.Broken(true):
+		default:
 			return refuse(Unsupported, rule.KeyInfo, "line %d: %s is not accepted as a key", e.Line, describe(e))
 		}
 		if err := checkBlankText(e); err != nil {
@@ -142,7 +142,7 @@ func (s *signature) readKeys(keys *xmltree.Element) error {
 			if !hasName(c, dsName("X509Certificate")) {
 				continue
 			}
-			if rule.SignerCount.Broken(len(s.certificates) == cert.MaxCertificates) {
+			if len(s.certificates) == cert.MaxCertificates {
 				return refuse(Unsupported, rule.SignerCount, "a signature has more than %d certificates", cert.MaxCertificates)
 			}
 			content, err := leafText(c)
@@ -166,11 +166,11 @@ func algorithm[T any](e *xmltree.Element, name string, list map[string]T) (T, er
 		return zero, err
 	}
 	value, _ := c.Attr("", "Algorithm")
-	found, ok := lookup(list, value)
+	found, ok := list[value]
 	switch {
-	case rule.Parameters.Broken(len(c.Elements()) > 0):
+	case len(c.Elements()) > 0:
 		return zero, refuse(Unsupported, rule.Parameters, "line %d: a %s has parameters", c.Line, name)
-	case rule.Algorithm.Broken(!ok):
+	case !ok:
 		return zero, refuse(Unsupported, rule.Algorithm, "line %d: the %s %.80q is not accepted", c.Line, name, value)
 	}
 	return found, nil
@@ -204,9 +204,6 @@ next:
 		broken := rule.Profile
 		if misplacedRule(c, nsDS, names...) == rule.Names {
 			broken = rule.Names
-		}
-		if !broken.Broken(true) {
-			continue
 		}
 		return refuse(Unsupported, broken, "line %d: unexpected %s in %s", c.Line, describe(c), describe(e))
 	}

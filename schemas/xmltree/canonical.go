@@ -71,9 +71,9 @@ func (d *Doc) Canonical(e *Element, m Method, omitted *Element) ([]byte, error) 
 		return nil, errClosed
 	}
 	var out *C.xmlChar
-	n := C.xt_canonical(d.flat, C.int(e.Index), C.int(skip), how, C.size_t(canonicalLimit(d.Source)), &out)
+	n := C.xt_canonical(d.flat, C.int(e.Index), C.int(skip), how, C.size_t(canonicalGrowth*len(d.Source)+canonicalRoom), &out)
 	switch {
-	case rule.Growth.Broken(n == C.XT_TOO_LONG):
+	case n == C.XT_TOO_LONG:
 		return nil, &growthError{fmt.Sprintf("cannot canonicalize <%.80s>: its canonical form would be more than %d times as long as the document", e.Local, canonicalGrowth)}
 	case n < 0:
 		return nil, fmt.Errorf("cannot canonicalize <%.80s>: a namespace name in it is relative, or memory is exhausted", e.Local)

@@ -52,7 +52,7 @@ const largeDocument = 1 << 20
 func Parse(b []byte, lim Limits, f func(*Doc) error) error {
 	initialize()
 	lim = lim.withDefaults()
-	if rule.Bytes.Broken(len(b) > lim.Bytes) {
+	if len(b) > lim.Bytes {
 		return &LimitError{Limit: "bytes", Max: lim.Bytes, Rule: rule.Bytes}
 	}
 	if len(b) >= largeDocument {
@@ -62,12 +62,11 @@ func Parse(b []byte, lim Limits, f func(*Doc) error) error {
 	if err != nil {
 		return err
 	}
-	text, options := parserInput(text)
 	tags, err := scan(text, placeOf(b, cut), lim)
 	if err != nil {
 		return err
 	}
-	doc, err := parser.New(options).Parse(text)
+	doc, err := parser.New(parserOptions).Parse(text)
 	if err != nil {
 		return syntaxError(b, text, cut)
 	}
@@ -118,7 +117,7 @@ func syntaxError(b, text []byte, cut int) error {
 		msg = "there is an & without a reference; write &amp;"
 	}
 	e := syntaxErrorAt(b, cut+min(int(x.at), len(text)), "not well-formed: "+msg)
-	if rule.OneRoot.Broken(x.behind != 0) {
+	if x.behind != 0 {
 		e.Rule = rule.OneRoot
 	}
 	return e
@@ -131,7 +130,7 @@ func checkDeclarations(text []byte, tags []startTag) error {
 	var x C.xt_mistake
 	C.xt_diagnose_namespaces((*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.int(len(text)), &x)
 	msg := strings.ToValidUTF8(strings.Join(strings.Fields(C.GoString(&x.text[0])), " "), "�")
-	if !rule.Namespaced.Broken(msg != "") {
+	if msg == "" {
 		return nil
 	}
 	// libxml2 reports a place inside the tag or after it.
@@ -207,15 +206,15 @@ func (d *Doc) build() error {
 // checkNames refuses names that are well-formed but break Namespaces in XML. libxml2 only
 // warns about an undeclared prefix, and leaves the prefix and its colon in the local name.
 func checkNames(e *Element) error {
-	if prefix, _, found := strings.Cut(e.Local, ":"); rule.Namespaced.Broken(found) {
+	if prefix, _, found := strings.Cut(e.Local, ":"); found {
 		return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the prefix of <%.80s> is not declared; add xmlns:%.40s=…", e.Local, prefix), Rule: rule.Namespaced}
 	}
 	for i, a := range e.Attrs {
-		if prefix, _, found := strings.Cut(a.Local, ":"); rule.Namespaced.Broken(found) {
+		if prefix, _, found := strings.Cut(a.Local, ":"); found {
 			return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the prefix of the attribute %.80s is not declared; add xmlns:%.40s=…", a.Local, prefix), Rule: rule.Namespaced}
 		}
 		for _, other := range e.Attrs[:i] {
-			if rule.Namespaced.Broken(a.Local == other.Local && a.Space != "" && a.Space == other.Space) {
+			if a.Local == other.Local && a.Space != "" && a.Space == other.Space {
 				return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the attribute %.80s is given twice under two prefixes", a.Local), Rule: rule.Namespaced}
 			}
 		}

@@ -44,10 +44,7 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 			n = lengthThrough(rest, 2, "?>")
 			others++
 		case bytes.HasPrefix(rest, []byte("<!")):
-			if rule.Doctype.Broken(true) {
-				return nil, &SyntaxError{Line: p.line, Column: p.column, Msg: "a DOCTYPE or other declaration is not allowed", Rule: rule.Doctype}
-			}
-			n = lengthThrough(rest, 2, ">")
+			return nil, &SyntaxError{Line: p.line, Column: p.column, Msg: "a DOCTYPE or other declaration is not allowed", Rule: rule.Doctype}
 		case bytes.HasPrefix(rest, []byte("</")):
 			n = lengthThrough(rest, 2, ">")
 			if depth > 0 {
@@ -61,15 +58,15 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 			tags = append(tags, startTag{int32(at), int32(p.line), int32(p.column)})
 			attrs += t.attrs
 			switch {
-			case rule.Attributes.Broken(t.attrs > lim.Attrs):
+			case t.attrs > lim.Attrs:
 				return nil, &LimitError{"attributes of one element", lim.Attrs, p.line, p.column, rule.Attributes}
-			case rule.Attributes.Broken(attrs > 2*lim.Elements):
+			case attrs > 2*lim.Elements:
 				return nil, &LimitError{"attributes", 2 * lim.Elements, p.line, p.column, rule.Attributes}
-			case rule.Declarations.Broken(t.longest > lim.NamespaceBytes):
+			case t.longest > lim.NamespaceBytes:
 				return nil, &LimitError{"bytes in the name of a namespace", lim.NamespaceBytes, p.line, p.column, rule.Declarations}
-			case rule.Declarations.Broken(inScope+t.namespaces > lim.Namespaces):
+			case inScope+t.namespaces > lim.Namespaces:
 				return nil, &LimitError{"namespace declarations in scope", lim.Namespaces, p.line, p.column, rule.Declarations}
-			case rule.Depth.Broken(depth+1 > lim.Depth):
+			case depth+1 > lim.Depth:
 				return nil, &LimitError{"levels of elements", lim.Depth, p.line, p.column, rule.Depth}
 			}
 			if !t.empty {
@@ -78,7 +75,7 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 				spaces = append(spaces, t.namespaces)
 			}
 		}
-		if rule.Elements.Broken(len(tags)+others > lim.Elements) {
+		if len(tags)+others > lim.Elements {
 			return nil, &LimitError{"elements", lim.Elements, p.line, p.column, rule.Elements}
 		}
 		if n < 0 {

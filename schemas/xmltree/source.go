@@ -36,11 +36,9 @@ func checkEncoding(b []byte) (text []byte, cut int, err error) {
 		switch enc := string(decl[at[2]:at[3]]); strings.ToLower(enc) {
 		case "utf-8", "utf8", "us-ascii", "ascii":
 		default:
-			if rule.Encoding.Broken(true) {
-				e := syntaxErrorAt(b, cut+at[2], fmt.Sprintf("the text declares the encoding %.40q; only UTF-8 is read", enc))
-				e.Rule = rule.Encoding
-				return nil, 0, e
-			}
+			e := syntaxErrorAt(b, cut+at[2], fmt.Sprintf("the text declares the encoding %.40q; only UTF-8 is read", enc))
+			e.Rule = rule.Encoding
+			return nil, 0, e
 		}
 	}
 	if at := versionAttr.FindSubmatchIndex(decl); at != nil && string(decl[at[2]:at[3]]) == "1.1" {
