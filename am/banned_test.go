@@ -93,7 +93,7 @@ encoding/xml.Unmarshal | cmd/patchbay/experimenter_caller.go am/site/check/crede
 encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
-import os/exec | inventory/lxd/inside/inside.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/node inventory/local/setup inventory/local/supervisor | who starts programs is a short list
+import os/exec | inventory/lxd/inside/inside.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/linktest inventory/local/node inventory/local/setup inventory/local/supervisor | who starts programs is a short list
 os.StartProcess | inventory/local/agent/apply.go inventory/lxd/run.go | as os/exec; both start this executable again
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/local/agent/children.go | PID 1 of a node starts what logs in
@@ -113,11 +113,11 @@ net/http.Transport | inventory/lxd/rest.go am/client am/site/adminclient.go am/h
 net/http.NewRequest* | inventory/lxd/rest.go am/client/client.go am/hook/receiver.go am/site/adminclient.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
 net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
-net.Dial* | inventory/lxd inventory/lxd/inside am/conformance/login.go am/site/notify.go inventory/local/instance.go inventory/local/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/linktest inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
+net.Dial* | inventory/lxd inventory/lxd/inside am/conformance/login.go am/site/notify.go inventory/local/instance.go inventory/local/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, installs inside of nodes, name servers of the operator
 net.Resolver | | names of clients must not make questions
-net.DefaultResolver | am/site/host.go inventory/local/behindendpoint.go inventory/local/ping | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights, and what a user of a node types
+net.DefaultResolver | am/site/host.go inventory/local/behindendpoint.go | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights
 net.Lookup* | | names of clients must not make questions
-net.Resolve*Addr | inventory/local/linktest/server.go | names of clients must not make questions; this is the operator's own word
+net.Resolve*Addr | | names of clients must not make questions
 import crypto/tls | inventory/lxd/rest.go am/client am/hook/receiver.go am/site/remotemetrics.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/mtls's, but for what monitors, which have ordinary certificates or none
 crypto/x509.ParseCertificate* | credentials/cert am/site/check/site.go | one tolerant reader; the other looks at the server's own file
 crypto/x509.SystemCertPool | | whom the host trusts, a federation need not

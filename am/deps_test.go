@@ -91,8 +91,7 @@ const allowedImports = `
 0  inventory/local/cgroup           golang.org/x/sys
 0  inventory/local/hostalloc
 0  inventory/local/supervisor
-0  inventory/local/linktest            golang.org/x/sys
-0  inventory/local/ping             golang.org/x/sys
+1  inventory/local/linktest         inventory/local/netspace inventory/local/sandbox golang.org/x/sys
 0  inventory/local/osinfo           golang.org/x/sys
 1  inventory/local/sysctl           am/durable golang.org/x/sys
 1  inventory/local/setup            am/durable github.com/ulikunitz/xz golang.org/x/sys rspec/setup
@@ -111,7 +110,7 @@ const allowedImports = `
 6  inventory/lxd/inside             am/durable inventory/local/agent inventory/local/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
 7  inventory/lxd                    am/durable am/fileowner am/maintenance inventory inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider inventory/yamlfile rspec/match rspec/setup github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys rspec/hostname
 8  cmd/patchbay-lxd                 am/fileowner inventory/local/agent inventory/local/setup inventory/lxd inventory/lxd/inside github.com/spf13/cobra golang.org/x/sys
-8  cmd/patchbay-local               inventory inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/linktest inventory/local/ping inventory/local/image inventory/local/node inventory/local/vswitch inventory/local/setup inventory/local/testbed inventory/local/fdsocket inventory/simulated github.com/spf13/cobra golang.org/x/sys
+8  cmd/patchbay-local               inventory inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/linktest inventory/local/image inventory/local/node inventory/local/vswitch inventory/local/setup inventory/local/testbed inventory/local/fdsocket inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 
 // localModules are the modules that the static binary is made of.

@@ -62,7 +62,7 @@ func debian(r release) error {
 		Name: "patchbay", Version: version, VersionSchema: "none", Arch: runtime.GOARCH, Platform: "linux",
 		Section: "net", Priority: "optional", Maintainer: "Patchbay <patchbay@example.org>", Description: description, MTime: r.date,
 	}
-	info.Depends = append(depends, "systemd | systemd-standalone-sysusers", "systemd | systemd-standalone-tmpfiles")
+	info.Depends = append(depends, "iperf3", "iputils-ping", "systemd | systemd-standalone-sysusers", "systemd | systemd-standalone-tmpfiles")
 	info.Recommends = []string{"openssh-client", "e2fsprogs", "logrotate"}
 	info.Scripts = nfpm.Scripts{
 		PostInstall: filepath.Join(packaging, "postinst"),

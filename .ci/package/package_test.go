@@ -15,7 +15,7 @@ import (
 
 // debianPackages are in the system in which the package is tried: what it depends on and
 // recommends, since that system has no network.
-const debianPackages = "systemd,systemd-sysv,dbus,sudo,libssl3,libxml2,openssh-client,e2fsprogs,logrotate,iproute2,man-db,jq,curl"
+const debianPackages = "systemd,systemd-sysv,dbus,iperf3,iputils-ping,sudo,libssl3,libxml2,openssh-client,e2fsprogs,logrotate,iproute2,man-db,jq,curl"
 
 // TestPackage installs the Debian package in a Debian that systemd has booted, runs the
 // commands of README and guides that are for installed systems, upgrades, and purges.

@@ -21,7 +21,7 @@ func command() *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.AddCommand(upCommand(), behindCommand(), doctorCommand(), cleanCommand(), listCommand(), enterCommand(), imageCommand(), versionCommand())
+	root.AddCommand(upCommand(), behindCommand(), doctorCommand(), cleanCommand(), listCommand(), enterCommand(), linktestCommand(), imageCommand(), versionCommand())
 	for _, c := range []*cobra.Command{localCommand(), simulatedCommand()} {
 		c.Hidden = true // only files NAME.prov call it
 		root.AddCommand(c)

@@ -155,6 +155,7 @@ func (a *arena) hostileAsks(t *testing.T) {
 	add("100,000 updates", local.Request{Action: local.ActionSet, Input: json.RawMessage(`{"updates":[` + strings.Repeat(`{"name":"a"},`, 99_999) + `{"name":"a"}]}`)})
 	add("100,000 names", local.Request{Action: local.ActionGet, Input: json.RawMessage(`{"names":[` + strings.Repeat(`"a",`, 99_999) + `"a"]}`)})
 	add("the agent of a node, which is root's", local.Request{Action: local.ActionAgent, Name: nodeB})
+	add("the network of a node, which is root's", local.Request{Action: local.ActionNetwork, Name: nodeB})
 	add("a request of 17 MB", local.Request{Action: local.ActionSet, Input: json.RawMessage(`"` + strings.Repeat("x", 17<<20) + `"`)})
 	// These affect only the experimenter.
 	asks = append(asks, ask{"a key with options, for its own account", "accepted", setOf(name, account("alice", `command="x",no-pty `+a.publicKey))},

@@ -100,7 +100,6 @@ func TestNodeCannotChangeItsLinks(t *testing.T) {
 		// The node has its links again after a restart.
 		b.set(t, s.id("a"), provider.Resource{"restart_serial": "1"})
 		b.await(t, s.id("a"), provider.StateReady)
-		s.serve(t, "a")
 		stand(t, s, "its own after a restart")
 	})
 }

@@ -1,18 +1,14 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"text/tabwriter"
 	"time"
-
-	"patchbay/inventory/local/linktest"
 )
 
 // tolerance is by how much a link may miss what is asked.
@@ -53,7 +49,7 @@ func (t tolerance) withinLoss(asked, got float64) (string, bool) {
 }
 
 // part measures what is asked of a link of one kind, between two of its nodes.
-type part func(ctx context.Context, l testLink, there pair, t tolerance) ([]measured, error)
+type part func(l testLink, there pair, t tolerance) ([]measured, error)
 
 // measure measures all that is asked of the links, and that what is asked of one
 // direction is not done to the other. Times come first, one after another, then
@@ -103,7 +99,7 @@ func (s *linkSite) measure(t testing.TB, emulator string, by tolerance) []measur
 			work.Go(func() {
 				defer func() { <-places }()
 				for range by.tries { // a busy host is in the way only now and then
-					got, err := j.part(t.Context(), j.l, j.there, by)
+					got, err := j.part(j.l, j.there, by)
 					if err != nil {
 						t.Errorf("%s: %v", emulator, err)
 						return
@@ -131,26 +127,24 @@ func (s *linkSite) measure(t testing.TB, emulator string, by tolerance) []measur
 	return rows
 }
 
-func (s *linkSite) latencies(ctx context.Context, l testLink, there pair, t tolerance) ([]measured, error) {
-	r, err := s.linktest(ctx, there, l.name, "--only", "delay", "--time", (t.time / 3).String())
-	if err != nil {
-		return nil, err
-	}
-	if r.Delay.Out == nil || r.Delay.In == nil {
-		return nil, fmt.Errorf("%s on %s: nodes of one host are told to have different clocks", there, l.name)
-	}
+func (s *linkSite) latencies(l testLink, there pair, t tolerance) ([]measured, error) {
 	var all []measured
-	for p, got := range map[pair]float64{there: r.Delay.Out.Median, there.back(): r.Delay.In.Median} {
-		want := l.asked[p].latency
+	for _, p := range []pair{there, there.back()} {
+		const space = 5 * time.Millisecond
+		f, err := s.send(p, l.name, traffic{size: 64, burst: 1, count: int(t.time / 3 / space), space: space})
+		if err != nil {
+			return nil, err
+		}
+		want, got := l.asked[p].latency, f.delay()
 		off, good := t.withinLatency(want, got)
 		all = append(all, measured{"", l.name, p, "latency", fmt.Sprintf("%g ms", want), fmt.Sprintf("%.2f ms", got), off, good})
 	}
 	return all, nil
 }
 
-// losses measures loss of packets that come one by one, and of those that the
-// kernel cuts from bursts: there each must have its own luck, too.
-func (s *linkSite) losses(ctx context.Context, l testLink, there pair, t tolerance) ([]measured, error) {
+// losses measures loss of packets that come one by one, and of those that the kernel cuts
+// from bursts. There, too, each packet is lost or kept by itself.
+func (s *linkSite) losses(l testLink, there pair, t tolerance) ([]measured, error) {
 	const size, least = 100, 1500
 	rate := 4e6
 	for _, p := range []pair{there, there.back()} {
@@ -158,29 +152,31 @@ func (s *linkSite) losses(ctx context.Context, l testLink, there pair, t toleran
 			rate = min(rate, float64(c)*1000/4)
 		}
 	}
-	packets := rate * t.time.Seconds() / 8 / (size + 42)
-	length := time.Duration(float64(t.time) * max(1, least/packets))
-	r, err := s.linktest(ctx, there, l.name, "--only", "udp,bursts", "--time", length.String(), "--size", strconv.Itoa(size), "--udp", fmt.Sprintf("%.0f", rate))
-	if err != nil {
-		return nil, err
-	}
 	var all []measured
-	for i, y := range []linktest.DatagramStats{r.UDP.Out, r.UDP.In, r.Bursts.Out, r.Bursts.In} {
-		p := []pair{there, there.back()}[i%2]
-		want := l.asked[p].loss
-		off, good := t.withinLoss(want, y.Loss)
-		if y.Run > 2 && y.Loss > 0.5 {
-			off, good = fmt.Sprintf("%.0f in a row", y.Run), false
+	for what, burst := range map[string]int{"loss": 1, "loss of bursts": 20} {
+		for _, p := range []pair{there, there.back()} {
+			w := paced(rate, size, burst, t.time)
+			w.count = max(w.count, least)
+			f, err := s.send(p, l.name, w)
+			if err != nil {
+				return nil, err
+			}
+			want := l.asked[p].loss
+			got, run := f.loss()
+			off, good := t.withinLoss(want, got)
+			if run > 2 && got > 0.5 {
+				off, good = fmt.Sprintf("%.0f in a row", run), false
+			}
+			all = append(all, measured{"", l.name, p, what, fmt.Sprintf("%g %%", want), fmt.Sprintf("%.2f %%", got), off, good})
 		}
-		all = append(all, measured{"", l.name, p, []string{"loss", "loss of bursts"}[i/2], fmt.Sprintf("%g %%", want), fmt.Sprintf("%.2f %%", y.Loss), off, good})
 	}
 	return all, nil
 }
 
 // capacities measures what goes through, and that a direction of which nothing
 // is asked takes several times as much as the other.
-func (s *linkSite) capacities(ctx context.Context, l testLink, there pair, t tolerance) ([]measured, error) {
-	rates, err := s.rates(ctx, l, there, t)
+func (s *linkSite) capacities(l testLink, there pair, t tolerance) ([]measured, error) {
+	rates, err := s.rates(l, there, t)
 	if err != nil {
 		return nil, err
 	}
@@ -199,39 +195,28 @@ func (s *linkSite) capacities(ctx context.Context, l testLink, there pair, t tol
 	return all, nil
 }
 
-// rates are those on the line that go through each way, bit/s: of TCP, or where
-// loss or latency would slow down TCP, of datagrams that are half as many again.
-func (s *linkSite) rates(ctx context.Context, l testLink, there pair, t tolerance) ([2]float64, error) {
-	a, b := l.asked[there], l.asked[there.back()]
-	if a.latency+a.loss+b.latency+b.loss == 0 {
-		length := t.time
-		if a.capacity > 0 && a.capacity < 5000 || b.capacity > 0 && b.capacity < 5000 {
-			length *= 2 // so few segments make the figure
+// rates are those on the line that go through each way, bit/s, when half as much again is sent.
+func (s *linkSite) rates(l testLink, there pair, t tolerance) (got [2]float64, err error) {
+	for i, p := range []pair{there, there.back()} {
+		full, length := float64(l.asked[p].capacity)*1000, t.time
+		rate := 1.5 * full
+		if full == 0 {
+			rate = 5000 * float64(l.asked[p.back()].capacity)
 		}
-		r, err := s.linktest(ctx, there, l.name, "--only", "tcp", "--time", length.String())
+		burst := 1
+		if rate > 20e6 {
+			burst = 40
+		}
+		if rate < 5e6 {
+			length *= 2 // so few packets make the figure
+		}
+		f, err := s.send(p, l.name, paced(rate, 1400, burst, length))
 		if err != nil {
-			return [2]float64{}, err
+			return got, err
 		}
-		return [2]float64{r.TCP.Out.Line, r.TCP.In.Line}, nil
-	}
-	var got [2]float64
-	for i, x := range []linkProperties{a, b} {
-		if x.capacity == 0 || i == 1 && a.capacity == b.capacity {
-			continue
-		}
-		r, err := s.linktest(ctx, there, l.name, "--only", "udp", "--time", t.time.String(), "--size", "1400", "--udp", strconv.FormatInt(x.capacity*1500, 10))
-		if err != nil {
-			return [2]float64{}, err
-		}
-		for j, rate := range []float64{r.UDP.Out.Rate, r.UDP.In.Rate} {
-			if []linkProperties{a, b}[j].capacity == x.capacity {
-				got[j] = rate
-			}
-		}
-	}
-	// Packets may be lost before or after they wait for their turn.
-	for i, x := range []linkProperties{a, b} {
-		if full := float64(x.capacity) * 1000; x.loss > 0 && got[i] < full {
+		got[i] = f.rate(1400)
+		// Packets may be lost before or after they wait for their turn.
+		if x := l.asked[p]; x.loss > 0 && got[i] < full {
 			got[i] = min(got[i]/(1-x.loss/100), full)
 		}
 	}

@@ -1,22 +1,13 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/fdsocket"
+	"patchbay/inventory/local"
 	"patchbay/inventory/local/linktest"
 	"patchbay/inventory/provider"
 )
@@ -73,15 +64,12 @@ type linkSite struct {
 	first int // the number of the node a
 }
 
-// join makes the nodes of the links, which are of one slice, and starts a server
-// of patchbay-linktest in each. Nodes of a site have numbers from first on.
+// join makes the nodes of the links, which are of one slice. Nodes of a site have numbers
+// from first on.
 func (b *testSite) join(t testing.TB, slice string, first int, links []testLink) *linkSite {
 	t.Helper()
 	s := b.draw(slice, first, links)
 	s.makeNodes(t)
-	for _, letter := range s.letters() {
-		s.serve(t, letter)
-	}
 	return s
 }
 
@@ -189,113 +177,15 @@ type linkItem struct {
 	Dropped   int64  `json:"dropped"`
 }
 
-// start runs a program in a node as root, without a shell, until the node, the
-// program or ctx ends.
-func (b *testSite) startIn(ctx context.Context, id string, argv []string, env ...string) (*insideJob, error) {
-	c, err := fdsocket.Dial(ctx, filepath.Join(b.state, "nodes", id, "agent.sock"))
-	if err != nil {
-		return nil, err
+// network opens the network of a node, which the caller closes.
+func (b *testSite) network(id string) (linktest.Node, error) {
+	a, err := b.request(local.Request{Action: local.ActionNetwork, Name: id})
+	var n local.NodeNetwork
+	if err == nil {
+		err = json.Unmarshal(a.Output, &n)
 	}
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, err
+	if err != nil || len(a.Files) != 1 {
+		return linktest.Node{}, fmt.Errorf("network of %s: %s%w", id, a.Error, err)
 	}
-	defer null.Close()
-	j := &insideJob{begun: make(chan struct{})}
-	out, err := j.pipe(func(r io.Reader) {
-		in := bufio.NewReader(r)
-		line, _ := in.ReadString('\n')
-		j.out.WriteString(line)
-		close(j.begun)
-		_, _ = io.Copy(&j.out, in)
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer out.Close()
-	complaint, err := j.pipe(func(r io.Reader) { _, _ = io.Copy(&j.complaint, r) })
-	if err != nil {
-		return nil, err
-	}
-	defer complaint.Close()
-	j.process, err = agent.Exec(ctx, c, agent.Command{User: "root", Argv: argv, Env: env}, []*os.File{null, out, complaint})
-	return j, err
-}
-
-// insideJob is a program that runs in a node.
-type insideJob struct {
-	process        *agent.Process
-	out, complaint bytes.Buffer
-	begun          chan struct{} // closed when it has written a line, or ended
-	copies         sync.WaitGroup
-}
-
-// pipe is what the program writes to, and read is given what comes of it.
-func (j *insideJob) pipe(read func(io.Reader)) (*os.File, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	j.copies.Go(func() {
-		defer r.Close()
-		read(io.LimitReader(r, 1<<20))
-	})
-	return w, nil
-}
-
-// wait waits for the program's end and gives its output.
-func (j *insideJob) wait() (string, error) {
-	defer j.process.Close()
-	end, err := j.process.Wait()
-	if err != nil {
-		return "", err
-	}
-	j.copies.Wait()
-	if end.Status != 0 {
-		return j.out.String(), fmt.Errorf("status %d: %s", end.Status, strings.TrimSpace(j.complaint.String()))
-	}
-	return j.out.String(), nil
-}
-
-const linktestInside = "/usr/local/bin/patchbay-linktest"
-
-// serve starts a server of patchbay-linktest in a node, for all its addresses.
-func (s *linkSite) serve(t testing.TB, letter string) {
-	t.Helper()
-	j, err := s.startIn(t.Context(), s.id(letter), []string{linktestInside, "serve"})
-	if err != nil {
-		t.Fatalf("patchbay-linktest serve in %s: %v", letter, err)
-	}
-	t.Cleanup(func() { j.process.Close() })
-	// The server listens before another site takes the host's state.
-	if _, err := s.linktestAt(t.Context(), s.id(letter), "127.0.0.1", "--only", "delay", "--time", "100ms"); err != nil {
-		t.Fatalf("patchbay-linktest serve in %s: %v", letter, err)
-	}
-}
-
-// linktest measures a link from one node to another by patchbay-linktest, inside.
-func (s *linkSite) linktest(ctx context.Context, p pair, link string, words ...string) (linktest.Result, error) {
-	r, err := s.linktestAt(ctx, s.id(string(p[:1])), s.address(string(p[1:]), link), words...)
-	if err != nil {
-		err = fmt.Errorf("%s on %s: %w", p, link, err)
-	}
-	return r, err
-}
-
-func (b *testSite) linktestAt(ctx context.Context, id, address string, words ...string) (linktest.Result, error) {
-	argv := append([]string{linktestInside, address, "--json"}, words...)
-	var r linktest.Result
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		j, err := b.startIn(ctx, id, argv)
-		var out string
-		if err == nil {
-			out, err = j.wait()
-		}
-		switch {
-		case err == nil:
-			return r, json.Unmarshal([]byte(out), &r)
-		case !strings.Contains(err.Error(), "refused") || time.Now().After(end): // the server is starting
-			return r, fmt.Errorf("%q: %w", words, err)
-		}
-	}
+	return linktest.Node{Network: a.Files[0], Base: n.Base}, nil
 }

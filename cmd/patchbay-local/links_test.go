@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -68,18 +70,41 @@ func TestLinksHaveRequestedProperties(t *testing.T) {
 	t.Logf("links:\n%s", &b)
 }
 
-// linktestIsInNodes: everybody in a node has the program that measures, by its name.
-func linktestIsInNodes(t *testing.T, a *arena) {
-	j, err := a.startIn(t.Context(), nodeA, []string{linktestInside, "serve", "127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
+// TestLinktest measures a link between nodes with the command, as operators do.
+func TestLinktest(t *testing.T) {
+	require.Root(t)
+	require.Tool(t, "ping")
+	require.Tool(t, "iperf3")
+	b := newTestSite(t, "links-verb")
+	b.join(t, "measured", 0, []testLink{
+		between("lan", linkProperties{capacity: 10e3, latency: 5}, linkProperties{capacity: 20e3, latency: 5}),
+		{name: "other", nodes: "bc"},
+	})
+	run := func(args ...string) (string, error) {
+		out, err := exec.Command(binary(), append([]string{"linktest"}, args...)...).CombinedOutput()
+		return string(out), err
 	}
-	t.Cleanup(func() { j.process.Close() })
-	r, err := a.linktestAt(t.Context(), nodeA, "127.0.0.1", "--time", "200ms")
-	if err != nil || r.TCP.Out.Line < 1e6 || r.Delay.Out == nil || r.UDP.Out.Received == 0 || r.Bursts.In.Received == 0 {
-		t.Errorf("%+v, %v", r, err)
+	out, err := run("--time", "1s", "--json", b.settings, "a", "b")
+	var results []linkResult
+	if err != nil || json.Unmarshal([]byte(out), &results) != nil || len(results) != 1 {
+		t.Fatalf("%v: %s", err, out)
 	}
-	if out, err := a.ssh(t, nodeA, "patchbay-linktest localhost --only delay --time 200ms"); err != nil || !strings.Contains(out, "there and back") {
-		t.Errorf("by the name, from a login: %q, %v", out, err)
+	r := results[0]
+	if near := func(got, want float64) bool { return got > want/2 && got < want*1.5 }; r.Link != "lan" || !near(r.TCP.Out.Line, 10e6) || !near(r.TCP.In.Line, 20e6) ||
+		r.TCP.Out.Goodput >= r.TCP.Out.Line || r.Delay.Least < 10 || r.Delay.Mean > 30 || r.Delay.Answered < 90 {
+		t.Errorf("measured are %s", out)
+	}
+	for _, tt := range []struct {
+		name, want string
+		args       []string
+	}{
+		{"NoLink", "share no link with an address", []string{b.settings, "a", "c"}},
+		{"OneNode", "share no link with an address", []string{b.settings, "a", "a"}},
+		{"NoNode", "there is no node nope", []string{b.settings, "a", "nope"}},
+		{"Time", "--time is not between 1s and 1m0s", []string{"--time", "0s", b.settings, "a", "b"}},
+	} {
+		if out, err := run(tt.args...); err == nil || !strings.Contains(out, tt.want) {
+			t.Errorf("%s: %v: %s", tt.name, err, out)
+		}
 	}
 }

@@ -12,9 +12,7 @@ import (
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/doctor"
 	"patchbay/inventory/local/gateway"
-	"patchbay/inventory/local/linktest"
 	nodes "patchbay/inventory/local/node"
-	"patchbay/inventory/local/ping"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/local/vswitch"
 )
@@ -42,10 +40,6 @@ func main() {
 		setup.Main()
 	case doctor.Argv0:
 		doctor.ChildMain()
-	case ping.Argv0:
-		os.Exit(ping.Main(os.Args[1:], os.Stdout, os.Stderr))
-	case linktest.Argv0:
-		exit(linktest.Argv0, linktest.Main(os.Args[1:], os.Stdout))
 	}
 	agent.RunCommand(filepath.Base(os.Args[0]), os.Args[1:])
 	c, err := command().ExecuteC()

@@ -26,7 +26,6 @@ func TestNodes(t *testing.T) {
 		{"Logins", s.logins},
 		{"Disks", func(t *testing.T) { disksAreHidden(t, a) }},
 		{"Tools", func(t *testing.T) { toolsRun(t, a) }},
-		{"Linktest", func(t *testing.T) { linktestIsInNodes(t, a) }},
 		{"Shared", func(t *testing.T) { nodesReadWhatEverybodyMayRead(t, a, shared) }},
 		{"Programs", s.programsInside},
 		{"Messages", func(t *testing.T) { errorMessagesWhileRunning(t, a) }},

@@ -163,36 +163,43 @@ func (d *demo) useNodes() {
 	d.expect(`ssh -F ssh_config -i users/bob/id_ed25519 -l bob server 'echo "I am $(id -un) on $(hostname)"'`, "I am bob on server")
 }
 
-// linkMeasurement is a result of patchbay-linktest, which measures each direction alone.
-// Out leads away from the node that runs the test. Line is a rate in bit/s, and Median is a
-// delay in ms.
+// linkMeasurement is a result of patchbay-local linktest. Out leads away from the first node. Line
+// is a rate in bit/s, and Mean is the time there and back in ms.
 type linkMeasurement struct {
 	TCP   struct{ Out, In struct{ Line float64 } }
-	Delay struct{ Out, In struct{ Median float64 } }
+	Delay struct{ Mean float64 }
 }
 
 // measure shows each result next to the requested value.
 func (d *demo) measure() {
 	d.step("Measure the LAN, each direction alone")
+	for _, program := range []string{"ping", "iperf3"} {
+		if _, err := findProgram(program); err != nil {
+			d.print("(This host has no %s.)", program)
+			return
+		}
+	}
 	d.print("(This takes 15 s.)")
-	d.runShown("ssh -F ssh_config server 'setsid -f patchbay-linktest serve >/dev/null 2>&1'")
 	t := &table{out: d.out, indent: "    "}
-	t.head("from", "to", "capacity requested", "measured", "latency requested", "measured")
+	t.head("from", "to", "capacity requested", "measured", "there and back requested", "measured")
 	for _, asked := range []struct{ node, out, in, delay string }{
-		{"near", "100", "100", "2"},
-		{"far", "2", "10", "25"},
+		{"near", "100", "100", "4"},
+		{"far", "2", "10", "50"},
 	} {
-		out := d.runShown("ssh -F ssh_config " + asked.node + " 'until patchbay-linktest server --time 2s --only tcp,delay --json 2>/dev/null; do sleep 0.2; done'")
-		var g linkMeasurement
+		out := d.runShown(display.ShellLine([]string{d.testbed.Program, "linktest", "--time", "2s", "--json", d.testbed.Settings, asked.node, "server"}))
+		var g []linkMeasurement
 		if d.err == nil {
 			d.err = json.Unmarshal([]byte(out), &g)
 		}
+		if d.err == nil && len(g) != 1 {
+			d.err = fmt.Errorf("linktest measured %d links, want 1", len(g))
+		}
+		if d.err != nil {
+			return
+		}
 		rate := func(bits float64) string { return fmt.Sprintf("%.3g Mbit/s", bits/1e6) }
-		delay := func(ms float64) string { return fmt.Sprintf("%.3g ms", ms) }
-		t.row(asked.node, "server", asked.out+" Mbit/s", rate(g.TCP.Out.Line), asked.delay+" ms", delay(g.Delay.Out.Median))
-		t.row("server", asked.node, asked.in+" Mbit/s", rate(g.TCP.In.Line), asked.delay+" ms", delay(g.Delay.In.Median))
+		t.row(asked.node, "server", asked.out+" Mbit/s", rate(g[0].TCP.Out.Line), asked.delay+" ms", fmt.Sprintf("%.3g ms", g[0].Delay.Mean))
+		t.row("server", asked.node, asked.in+" Mbit/s", rate(g[0].TCP.In.Line), asked.delay+" ms", fmt.Sprintf("%.3g ms", g[0].Delay.Mean))
 	}
-	if d.err == nil {
-		t.flush("")
-	}
+	t.flush("")
 }

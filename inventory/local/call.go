@@ -35,6 +35,9 @@ const (
 	// ActionAgent returns a connection to the agent of the node Name, as a file. Only
 	// root may call it.
 	ActionAgent = "agent"
+	// ActionNetwork returns a NodeNetwork, and the network namespace of the node Name as a
+	// file. Only root may call it.
+	ActionNetwork = "network"
 	// ActionEndpoints takes an EndpointsInput and returns an EndpointsOutput.
 	ActionEndpoints = "endpoints"
 )
@@ -48,7 +51,7 @@ const (
 // Request is one call to the testbed. Each request uses a connection of its own.
 type Request struct {
 	Action string `json:"action"`
-	// Name is a node's id. For ActionAgent it may also be a unique prefix of the id, a
+	// Name is a node's id. For ActionAgent and ActionNetwork it may also be a unique prefix of the id, a
 	// hostname or a client_id.
 	Name  string          `json:"name,omitempty"`
 	Input json.RawMessage `json:"input,omitempty"`
@@ -102,6 +105,12 @@ func cause(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	return err
+}
+
+// NodeNetwork is the output of ActionNetwork.
+type NodeNetwork struct {
+	Node string // its id
+	Base uint32 // its first user id on the host
 }
 
 // List is the output of ActionList.

@@ -9,7 +9,7 @@
 //	image     root file systems
 //	agent     PID 1 of a node: starts the users' sessions and commands
 //	setup     inside a node: runs the install and execute steps of a request
-//	linktest  measures links between nodes
+//	linktest  measures links between nodes, with ping and iperf3
 //	gateway   the SSH server of all nodes
 //	fabric    the network of a slice: its links, with their properties
 //	vswitch   latency and loss where the kernel cannot make them, in a process without rights

@@ -57,6 +57,10 @@ func nodeCommands() map[string]nodeCommand {
 			return len(args) == 0 || len(args) == 1 && args[0] != "-a" && args[0][:min(1, len(args[0]))] == "-" || len(args) == 2 && args[0] == "-t"
 		}),
 	}
+	// Links to these two names may be older than the image's ping, or than this program.
+	always := func([]string) bool { return true }
+	all["ping"] = unavailable("ping", "this node has no ping: install the package iputils-ping; nodes of the image host have what is installed on the host", always)
+	all["patchbay-linktest"] = unavailable("patchbay-linktest", "use ping, and iperf3 -s in one node and iperf3 -c NAME in the other one; on the host, patchbay-local linktest measures links", nil)
 	for _, name := range []string{"reboot", "shutdown", "poweroff", "halt"} {
 		all[name] = unavailable(name, restart, nil)
 	}

@@ -46,7 +46,7 @@ func trySettings(_ context.Context, b *resources) (string, *trouble) {
 }
 
 // tools are programs that experimenters expect, with their Debian packages, in the order
-// of the report. Nodes always have ping and sudo.
+// of the report. Nodes always have sudo. patchbay-local linktest needs ping and iperf3.
 var tools = [...][2]string{
 	{"ip", "iproute2"}, {"ping", "iputils-ping"}, {"traceroute", "traceroute"}, {"curl", "curl"}, {"wget", "wget"}, {"python3", "python3"},
 	{"pip3", "python3-pip"}, {"perl", "perl"}, {"git", "git"}, {"tcpdump", "tcpdump"}, {"iperf3", "iperf3"}, {"iptables", "iptables"},
@@ -76,5 +76,5 @@ func missingTools(usr string) string {
 		return "nodes of the image host have the common programs: " + strings.Join(all, ", ")
 	}
 	return "nodes of the image host have what is installed here, and this host lacks " + strings.Join(lack, ", ") +
-		" (nodes always have the testbed's small sudo and ping). Before a class: apt install " + strings.Join(packages, " ")
+		" (nodes always have the testbed's small sudo). Before a class: apt install " + strings.Join(packages, " ")
 }

@@ -146,8 +146,8 @@ func hasProgram(name string) bool {
 	return false
 }
 
-// linkCommands links the testbed's commands into the node: those of the agent, the link
-// test, sudo, and ping if the image has none. Nodes with the host's /usr always get the
+// linkCommands links the testbed's commands into the node: those of the agent, sudo, and an
+// explanation in place of ping if the image has none. Nodes with the host's /usr always get the
 // testbed's sudo; other images may have their own. An existing link stays and has precedence
 // over a program that the host installs later, so that existing nodes do not change. If the
 // disk is full or a name is taken, the node does not get the command.
@@ -156,12 +156,10 @@ func linkCommands(s Spec) {
 	if os.MkdirAll(dir, 0o755) != nil {
 		return
 	}
-	names := append(agent.Commands(), "patchbay-linktest")
-	if !hasProgram("ping") {
-		names = append(names, "ping")
-	}
-	for _, name := range names {
-		os.Symlink(programInside, dir+name)
+	for _, name := range agent.Commands() {
+		if name != "ping" || !hasProgram(name) {
+			os.Symlink(programInside, dir+name)
+		}
 	}
 	if s.Image.Usr != "" || !agent.HasSudo() {
 		os.Symlink(path.Join(path.Dir(programInside), agent.SudoName), dir+agent.SudoName)

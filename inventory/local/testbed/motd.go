@@ -30,7 +30,6 @@ func motd(rec record, id string, outbound bool) []string {
 		"Network: the other nodes by name (/etc/hosts); one that shares no link with this node",
 		"         is reached by ssh NAME only; the outside network is "+outside,
 		"Tools:   geni-get commands    information about this node and its slice",
-		"         patchbay-linktest    measures links: capacity, delay, loss",
 		"         sudo                 each account has the rights of root",
 		"By design there is no systemd, no mount, tun or fuse, and no reboot: restart the node from",
 		"outside (geni_restart). What is on its disk stays.",

@@ -138,15 +138,19 @@ func (t *Testbed) handle(r local.Request, root bool) local.Answer {
 		output = t.listLinks()
 	case local.ActionEndpoints:
 		output, err = t.handleEndpoints(r.Input)
-	case local.ActionAgent:
+	case local.ActionAgent, local.ActionNetwork:
 		if !root {
 			return local.Answer{Error: "only root may connect to nodes"}
 		}
-		f, err := t.connectAgent(r.Name)
+		connect := t.connectAgent
+		if r.Action == local.ActionNetwork {
+			connect = t.openNetwork
+		}
+		a, err := connect(r.Name)
 		if err != nil {
 			return local.Answer{Error: err.Error()}
 		}
-		return local.Answer{Files: []*os.File{f}}
+		return a
 	default:
 		err = fmt.Errorf("unknown action %.40q", r.Action)
 	}
@@ -163,22 +167,40 @@ func (t *Testbed) handle(r local.Request, root bool) local.Answer {
 	return local.Answer{Output: b}
 }
 
-func (t *Testbed) connectAgent(name string) (*os.File, error) {
+func (t *Testbed) openNetwork(name string) (a local.Answer, err error) {
 	nc, err := t.findNode(name)
 	if err != nil {
-		return nil, err
+		return a, err
+	}
+	f, err := t.runtime.Network(nc.id)
+	if err != nil {
+		return a, fmt.Errorf("node %s has no network; see its state with patchbay-local list: %w", nc.id, err)
+	}
+	a.Files = []*os.File{f}
+	a.Output, err = json.Marshal(local.NodeNetwork{Node: nc.id, Base: nc.snapshot().Base})
+	return a, err
+}
+
+func (t *Testbed) connectAgent(name string) (a local.Answer, err error) {
+	nc, err := t.findNode(name)
+	if err != nil {
+		return a, err
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, slowAgentTime)
 	defer cancel()
 	if nc.snapshot().Desired.Power == provider.Off {
-		return nil, fmt.Errorf("node %s is switched off", nc.id)
+		return a, fmt.Errorf("node %s is switched off", nc.id)
 	}
 	c, err := t.runtime.Agent(ctx, nc.id)
 	if err != nil {
-		return nil, fmt.Errorf("node %s does not answer; see its state with patchbay-local list: %w", nc.id, err)
+		return a, fmt.Errorf("node %s does not answer; see its state with patchbay-local list: %w", nc.id, err)
 	}
 	defer c.Close()
-	return c.File()
+	f, err := c.File()
+	if err != nil {
+		return a, err
+	}
+	return local.Answer{Files: []*os.File{f}}, nil
 }
 
 // findNode returns the node whose id is name. Otherwise it returns the only node whose id

@@ -68,8 +68,10 @@ func TestHostileClients(t *testing.T) {
 	}
 	// The testbed still works.
 	setUntilReady(t, tb, nodeName(1), newNode("web", sliceURN))
-	if a := tb.handle(local.Request{Action: local.ActionAgent, Name: nodeName(1)}, false); a.Error != "only root may connect to nodes" || a.Files != nil {
-		t.Errorf("the manager enters: %+v", a)
+	for _, action := range []string{local.ActionAgent, local.ActionNetwork} {
+		if a := tb.handle(local.Request{Action: action, Name: nodeName(1)}, false); a.Error != "only root may connect to nodes" || a.Files != nil {
+			t.Errorf("%s: the manager enters: %+v", action, a)
+		}
 	}
 }
 
