@@ -159,42 +159,30 @@ func withoutRepeats(err error, earlier []error) []error {
 }
 
 // decodeText is a decode hook that reads values as operators write them. A list of texts may be a
-// single text. A text that YAML reads as a number is refused, because 1.10 would become 1.1.
+// single text. Durations need a unit, because a bare number would mean nanoseconds. Whole numbers may
+// be sizes such as 64K. A text that YAML reads as a number is refused, because 1.10 would become 1.1.
 func decodeText(from, to reflect.Type, data any) (any, error) {
-	switch {
-	case from == to, from.Kind() == reflect.Map, from.Kind() == reflect.Slice:
+	if from == to || from.Kind() == reflect.Map || from.Kind() == reflect.Slice {
 		return data, nil
+	}
+	text := fmt.Sprint(data)
+	switch {
 	case to.Kind() == reflect.Slice:
 		return []any{data}, nil
 	case to.Kind() == reflect.String:
-		return nil, fmt.Errorf("%v is not a text in YAML; write it in quotes", data)
+		return nil, fmt.Errorf("%s is not a text in YAML; write it in quotes", text)
+	case to == reflect.TypeFor[time.Duration]():
+		return display.ParseDuration(text)
+	case to.Kind() != reflect.Bool:
+		return parseSize(text)
+	case text == "yes" || text == "no":
+		return text == "yes", nil
 	}
-	v := reflect.New(to).Elem()
-	err := setText(v, fmt.Sprint(data))
-	return v.Interface(), err
-}
-
-// setText requires a unit in durations: a bare number would mean nanoseconds. Whole numbers may
-// be sizes such as 64K.
-func setText(v reflect.Value, text string) (err error) {
-	var n int64
-	switch p := v.Addr().Interface().(type) {
-	case *bool:
-		if *p = text == "yes"; *p || text == "no" {
-			break
-		}
-		if *p, err = strconv.ParseBool(text); err != nil {
-			return fmt.Errorf("%q is neither yes nor no", text)
-		}
-	case *time.Duration:
-		*p, err = display.ParseDuration(text)
-	case *int:
-		n, err = parseSize(text)
-		*p = int(n)
-	case *int64:
-		*p, err = parseSize(text)
+	is, err := strconv.ParseBool(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is neither yes nor no", text)
 	}
-	return err
+	return is, nil
 }
 
 // parseSize parses a whole number, or a size such as 64K, 16M or 1G.
@@ -461,7 +449,8 @@ func ConfigText(authority, listen, publicURL string, serve bool) []byte {
 
 // yamlString quotes s if YAML needs quotes. s must have no control characters.
 func yamlString(s string) string {
-	if s == "" || strings.ContainsAny(s, ":#{}[],&*?|<>=!%@`'\" \\") || strings.Trim(s, "0123456789.-_") == "" {
+	var v any
+	if strings.ContainsAny(s, ":#{}[],&*?|<>=!%@`'\" \\") || yaml.Unmarshal([]byte(s), &v) != nil || v != any(s) {
 		return fmt.Sprintf("%q", s)
 	}
 	return s

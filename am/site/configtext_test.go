@@ -46,6 +46,16 @@ func TestNewConfigShowsTheDefaults(t *testing.T) {
 	}
 }
 
+// TestNewConfigQuotesTexts creates sites with names that YAML reads as something else.
+func TestNewConfigQuotesTexts(t *testing.T) {
+	for _, name := range []string{"true", "null", "1e3", "0x1f", "1.10", "2026-01-01", "yes", "a:b"} {
+		c, err := ParseConfig("/site/patchbay.yaml", ConfigText(name, ":8443", "", false))
+		if err != nil || c.Authority != name {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestMissingConfigNamesTheRemedy(t *testing.T) {
 	_, err := ReadConfig(filepath.Join(t.TempDir(), "patchbay.yaml"))
 	if err == nil || !strings.Contains(err.Error(), "patchbay init") {
