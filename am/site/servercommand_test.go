@@ -59,8 +59,7 @@ func TestStopWaitsForNoReload(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
+	signal.Notify(hup, syscall.SIGHUP) // without signal.Stop, because a late signal would then end all tests
 	go func() { ended <- s.Run(ctx, hup) }()
 	wait.Until(t, "it serves", s.working.Load)
 	s.reloading.Lock()
