@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -291,18 +290,4 @@ func (b *testSite) ssh(t testing.TB, name string, args ...string) (string, error
 		err = fmt.Errorf("%w: %s", err, complaint.String())
 	}
 	return out.String(), err
-}
-
-// changeSetting changes a line of the settings, for the next start.
-func (b *testSite) changeSetting(t testing.TB, line string) {
-	t.Helper()
-	key, _, _ := strings.Cut(line, ":")
-	text, err := os.ReadFile(b.settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := regexp.MustCompile(`(?m)^`+key+`:.*$`).ReplaceAll(text, []byte(line))
-	if err := os.WriteFile(b.settings, changed, 0o755); err != nil {
-		t.Fatal(err)
-	}
 }

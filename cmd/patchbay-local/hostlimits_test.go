@@ -18,9 +18,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am"
-	"patchbay/am/store"
-	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/provider"
@@ -256,66 +253,4 @@ func (a *arena) processesLeaveRoom(t *testing.T) {
 		}
 		return fmt.Sprintf("a new gateway does not answer: %q, %v", banner, err)
 	})
-}
-
-// TestFullDiskLeavesRoomForStore: nodes fill the disk that they share with the store of a
-// site. The store continues to work, and new nodes are refused.
-func TestFullDiskLeavesRoomForStore(t *testing.T) {
-	require.Root(t)
-	// The nodes may have 96 MB each, on a disk with less than both.
-	dir, disk := t.TempDir(), filepath.Join(t.TempDir(), "disk.img")
-	for _, c := range [][]string{
-		{"truncate", "-s", "256M", disk}, {require.Tool(t, "mke2fs"), "-q", "-F", "-t", "ext4", "-m", "0", disk}, {"mount", "-o", "loop", disk, dir},
-	} {
-		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v: %s", c, err, out)
-		}
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	site, err := store.Open(filepath.Join(dir, "state.db"), store.Options{Ahead: 32 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { site.Close() })
-	change := func(i int) error {
-		return site.Commit(t.Context(), func(*store.View) (store.ChangeSet, error) {
-			var cs store.ChangeSet
-			cs.PutDocument(am.Document{ID: fmt.Sprint(i), Text: make([]byte, 1<<20)})
-			return cs, nil
-		})
-	}
-	if err := change(0); err != nil {
-		t.Fatal(err)
-	}
-	a := &arena{testSite: prepareTestSite(t, "full-disk", dir, smallTypes)}
-	before := a.hostState()
-	t.Cleanup(func() { a.clean(before) })
-	a.start()
-	for _, name := range []string{nodeA, nodeB} {
-		a.node(t, name, nil)
-	}
-	for _, name := range []string{nodeA, nodeB} {
-		// Data that the host could not store is lost to the node, as on a broken disk.
-		_, _ = a.enter(name, nil, "head -c 90M /dev/zero > /var/tmp/full; sync")
-	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil || st.Bavail*uint64(st.Bsize) > 4<<20 {
-		t.Fatalf("%d bytes of the disk are free (%v): it should be full", st.Bavail*uint64(st.Bsize), err)
-	}
-	for i := range 10 {
-		if err := change(1 + i); err != nil {
-			t.Fatalf("change %d on a full disk: %v", i, err)
-		}
-	}
-	should := node("localhost", provider.Resource{"power": "on", "users": []string{a.user("alice")}, "slice_urn": "urn:publicid:IDN+example.org+slice+full"})
-	if c, err := setNode(t, a.provider, nodeC, should); err != nil || c.Err == nil || !strings.Contains(c.Err.Error(), "no room left for another node") {
-		t.Errorf("another node: %+v, %v", c, err)
-	}
-	// After one is removed, there is space again.
-	a.remove(t, nodeA)
-	a.node(t, nodeC, nil)
 }

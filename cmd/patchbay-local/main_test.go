@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 
 // quick makes times short enough for tests and long enough to be seen.
 const quick = `
-timing: {make: 250ms, start: 60ms, stop: 40ms, restart: 60ms, users: 40ms, remove: 40ms}
+timing: {make: 100ms, start: 30ms, stop: 30ms, restart: 30ms, users: 30ms, remove: 30ms}
 jitter: 0.1
 seed: 1
 slow_factor: 3

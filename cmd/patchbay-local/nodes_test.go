@@ -306,7 +306,7 @@ func toolsRun(t *testing.T, a *arena) {
 			require.Tool(t, "initdb")
 			t.Skip("PostgreSQL is not installed as Debian does")
 		}
-		out, err := a.ssh(t, nodeA, "PATH=$PATH:"+filepath.Dir(found[0])+`; cd /var/tmp && { initdb -D db && pg_ctl -D db -o '-k /tmp' -w start; } >log 2>&1 </dev/null || cat log
+		out, err := a.ssh(t, nodeA, "PATH=$PATH:"+filepath.Dir(found[0])+`; cd /var/tmp && { initdb -N -D db && pg_ctl -D db -o '-k /tmp' -w start; } >log 2>&1 </dev/null || cat log
 psql -h /tmp -d postgres -tAc 'create table t as select generate_series(1, 1000) n; select sum(n) from t' && pg_ctl -D db -m immediate stop >/dev/null`)
 		if err != nil || !strings.Contains(out, "500500") {
 			t.Errorf("answered %q, %v", out, err)

@@ -3,10 +3,15 @@ package testbed
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/provider"
 )
 
@@ -65,4 +70,34 @@ func TestNodesWithoutAPortAreRefusedInTheDryRun(t *testing.T) {
 	set(t, tb, nodeName(1), provider.Resource{"ensure": "absent"})
 	awaitNode(t, tb, nodeName(1), provider.Gone)
 	setUntilReady(t, tb, nodeName(4), newNode("web", sliceURN, "alice"))
+}
+
+// On a disk that nodes have filled, another node is refused in the dry run and at creation.
+func TestNodesAreRefusedOnAFullDisk(t *testing.T) {
+	require.Root(t)
+	h := newFakeHost(t)
+	state := filepath.Join(h.dir, "state")
+	if err := errors.Join(os.Mkdir(state, 0o755), unix.Mount("none", state, "tmpfs", 0, "size=32M")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(state, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	tb, stop := h.run(-1)
+	defer stop()
+	full := filepath.Join(state, "full")
+	if err := os.WriteFile(full, make([]byte, 31<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, noop := range []bool{true, false} {
+		if wrong := refusals(t, tb, noop, 1); !strings.Contains(wrong[1], "no room left for another node") {
+			t.Errorf("noop %v: refused are %v", noop, wrong)
+		}
+	}
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	setUntilReady(t, tb, nodeName(1), newNode("web", sliceURN, "alice"))
 }
