@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,8 +10,6 @@ import (
 	"time"
 
 	"patchbay/am/audit"
-	"patchbay/am/site"
-	"patchbay/am/site/check"
 )
 
 func TestPastMoment(t *testing.T) {
@@ -103,41 +100,6 @@ pc1.example.org is not an IP address; it was compared with the host names of log
 			t.Errorf("%s: got\n%s\nwant\n%s", c.rule, out.String(), c.want)
 		}
 	}
-}
-
-func TestCheckReportsTheAudit(t *testing.T) {
-	dir := t.TempDir()
-	c := &site.Config{Audit: filepath.Join(dir, "audit.log")}
-	tell := func() string {
-		var out bytes.Buffer
-		k := &check.Checker{Out: &out, Err: &out}
-		k.Audit(c)
-		return out.String()
-	}
-	wantTexts(t, tell(), "ok ", "begins when the site is served")
-	for _, what := range []string{"lockdown", "thaw"} {
-		if err := audit.Note(c.Audit, audit.Act{What: what, Operator: "root"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	wantTexts(t, tell(), "ok ", "lines since 20", "Z in 1 file, ")
-	if err := os.Rename(c.Audit, c.Audit+".1"); err != nil {
-		t.Fatal(err)
-	}
-	if err := audit.Note(c.Audit, audit.Act{What: "lockdown"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(c.Audit, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	wantTexts(t, tell(), "Z in 2 files, ", "warning ", "other users may read it", "chmod 600")
-	if err := os.Remove(c.Audit); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(c.Audit, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	wantTexts(t, tell(), "error ", "is not a regular file")
 }
 
 func TestOperatorCommandsAreAudited(t *testing.T) {

@@ -1,15 +1,15 @@
-package main
+package check
 
 import (
-	"path/filepath"
+	"bytes"
 	"strings"
 	"testing"
 
 	"patchbay/credentials/testdata/pki"
 )
 
-func TestCheckSaysWhatACredentialGrants(t *testing.T) {
-	runCommand(t, "version") // builds our programs before the change of folder
+// TestCredentialReport checks what is reported about credentials: whose rights, over what, until when.
+func TestCredentialReport(t *testing.T) {
 	const (
 		alice, bob, third = "urn:publicid:IDN+fed.example.org+user+alice", "urn:publicid:IDN+fed.example.org+user+bob", "urn:publicid:IDN+fed.example.org+user+third"
 		portal            = "urn:publicid:IDN+fed.example.org+tool+portal"
@@ -24,8 +24,6 @@ func TestCheckSaysWhatACredentialGrants(t *testing.T) {
 	}
 	root := []*pki.Entity{sa}
 	good := level(a, root, late).Signed(t)
-	dir := t.TempDir()
-	t.Chdir(dir) // a folder without a site
 	for _, c := range []struct {
 		name, text string
 		code       int
@@ -46,12 +44,12 @@ func TestCheckSaysWhatACredentialGrants(t *testing.T) {
 		{"Changed", strings.Replace(good, "<name>*</name>", "<name>x</name>", 1), 1, "get it again, as it was issued"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			write(t, filepath.Join(dir, "x.xml"), c.text)
-			code, out := runCommand(t, "check", "x.xml")
-			if code != c.code {
-				t.Errorf("exit status %d, want %d", code, c.code)
+			var out bytes.Buffer
+			k := &Checker{Out: &out, Err: &out}
+			k.text(t.Context(), "x.xml", []byte(c.text))
+			if !strings.Contains(out.String(), c.want) || (k.wrong > 0) != (c.code > 0) {
+				t.Errorf("%d mistakes, want %q in:\n%s", k.wrong, c.want, &out)
 			}
-			wantTexts(t, out, c.want)
 		})
 	}
 }
