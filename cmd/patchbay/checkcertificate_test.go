@@ -18,10 +18,7 @@ import (
 // TestCheckReportsExpiryOfServerCertificate proves that check reports the end of a server
 // certificate, and what to do.
 func TestCheckReportsExpiryOfServerCertificate(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "site")
-	if code, out := runCommand(t, "init", "--authority", "testbed.example.org", "--listen", "127.0.0.1:0", dir); code != 0 {
-		t.Fatal(out)
-	}
+	dir := newSite(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

@@ -9,11 +9,9 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/site"
-	"patchbay/am/site/check"
 	"patchbay/am/store"
 	"patchbay/am/testkit/require"
 	"patchbay/am/urn"
-	"patchbay/inventory"
 )
 
 // installExampleProviders copies the example providers of PROVIDER.md into a folder, and
@@ -117,27 +115,4 @@ func TestCheckCreatesNoNodeOnUsedComponent(t *testing.T) {
 	_, out = runProgramIn(t, newSite(t), "check", "--life", "pc5", file) // in the folder of another site
 	wantTexts(t, out, "no node is created: its site could allocate pc5 meanwhile")
 	s.stop()
-}
-
-// TestCheckLifeLocksSiteNeverServed proves that check --life locks a site without a
-// database too: it cannot be started meanwhile.
-func TestCheckLifeLocksSiteNeverServed(t *testing.T) {
-	config, err := site.ReadConfig(filepath.Join(newSite(t), site.ConfigName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	done, err := check.HoldComponent(config, &inventory.Component{Name: "pc1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err := store.Open(config.State, store.Options{Site: config.Authority}); err == nil {
-		s.Close()
-		t.Error("the site can be served")
-	}
-	done()
-	s, err := store.Open(config.State, store.Options{Site: config.Authority})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -62,21 +60,10 @@ func TestCheckSeparatesErrorsFromWarnings(t *testing.T) {
 		code       int
 		want       string
 	}{
-		{"RefusedLink", `<rspec type="request" ` + ns + `><node client_id="a"><interface client_id="a:0"/></node>` + "\n" + `<link client_id="l"><interface_ref client_id="a:0"/><v:link_shared_vlan xmlns:v="http://www.geni.net/resources/rspec/ext/shared-vlan/1" name="v"/></link></rspec>`, 1, "some.xml:2:1: error: link \"l\": "},
-		{"AnotherImage", `<rspec type="request" ` + ns + `><node client_id="a"><sliver_type name="raw-pc"><disk_image name="bsd"/></sliver_type></node></rspec>`, 0, "some.xml:1:128: warning: node \"a\": there is no disk image \"bsd\" here; "},
 		{"ToleratedIsAWarning", `<rspec type="request" ` + ns + `><node client_id="a" x="1"/></rspec>`, 0, "1 warning\nok "},
 		{"RefusedBySite", `<rspec type="request" ` + ns + `>` + "\n" + `<node client_id="a"><sliver_type name="mainframe"/></node></rspec>`, 1, "some.xml:2:34: error: node \"a\": there is no sliver type \"mainframe\""},
-		{"SaidOnce", `<rspec type="request" ` + ns + `><node/></rspec>`, 1, "1 error, 0 warnings"},
-		{"Manifest", `<rspec type="manifest" ` + ns + `><node client_id="a" nonsense="1"/></rspec>`, 0, "ok       some.xml: a valid manifest"},
-		{"Advertisement", `<rspec type="advertisement" ` + ns + `><node component_id="x"/></rspec>`, 0, "warning: <node> "},
-		{"UnknownType", `<rspec type="wish" ` + ns + `/>`, 1, `some.xml:1:8: error: the rspec has type "wish"`},
-		{"NoNamespace", `<rspec type="request"><node client_id="a"/></rspec>`, 1, "some.xml:1:1: error: the rspec is in no namespace; add xmlns=\"http://www.geni.net/resources/rspec/3\"\n     1 | <rspec type=\"request\"><node client_id=\"a\"/></rspec>\n       | ^\nsome.xml: 1 error, 0 warnings"},
 		{"NoRSpec", `<html/>`, 1, "some.xml:1:1: error: the document is a <html>"},
-		{"NotWellFormed", "<rspec>\n<node>\n</rspec>", 1, "some.xml:3:1: error: "},
 		{"Good", demoRequest, 0, "3 nodes and 1 link for this site"},
-		{"SomebodyElses", `<rspec type="request" ` + ns + `><node client_id="a" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm"/></rspec>`, 1, "urn:publicid:IDN+testbed.example.org+authority+cm"},
-		{"TwiceTheSameName", `<rspec type="request" ` + ns + ">\n<node client_id=\"a\"/>\n<node client_id=\"a\"/></rspec>", 1, "some.xml:3:7: "},
-		{"OldVersion", `<rspec type="request" xmlns="http://www.protogeni.net/resources/rspec/2"/>`, 1, "GENI version 3"},
 		{"ByteOrderMark", "\ufeff<rspec type=\"request\" " + ns + "><node/></rspec>", 1, "some.xml:1:69: error: "},
 		{"ControlCharactersAreNotPrinted", `<rspec type="request" ` + ns + `><node client_id="a&#x85;" exclusive="&#x9b;31m"/></rspec>`, 1, "error"},
 	} {
@@ -91,80 +78,6 @@ func TestCheckSeparatesErrorsFromWarnings(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestEachMistakeIsReportedOnce proves that a mistake is reported once, at its place,
-// with all slivers that it affects.
-func TestEachMistakeIsReportedOnce(t *testing.T) {
-	const ns = `xmlns="http://www.geni.net/resources/rspec/3"`
-	nodes := func(n int, attrs, in string) (s string) {
-		for i := range n {
-			s += fmt.Sprintf("<node client_id=\"n%d\" %s>%s</node>\n", i, attrs, in)
-		}
-		return s
-	}
-	dir := newSite(t)
-	for _, tt := range []struct {
-		rule, in string
-		want     []string
-		not      string
-	}{
-		{"one unknown sliver type", nodes(25, "", `<sliver_type name="zork"/>`), []string{`some.xml:2:36: error: nodes "n0", "n1"`, `and 15 more: there is no sliver type "zork"`, "some.xml: 1 error, 0 warnings\n"}, "mistake"},
-		{"more than there is", nodes(30, "", ""), []string{`"n29": 30 raw-pcs requested, 20 free; 40 vms free`, ": 1 error, "}, "30 |"},
-		{"a component_id that is no URN", nodes(1, `component_id="pc1"`, ""), []string{`some.xml:2:22: error: node "n0" has a component_id that is no URN`, ": 1 error, "}, "its component_id"},
-		{"wrong in the same way", nodes(3, `exclusive="maybe"`, ""), []string{`some.xml:2:22: error: node "n0" has exclusive="maybe"; write true or false; also at 3:22, 4:22`, ": 1 error, "}, "n1"},
-		{"no nodes", `<sliver xmlns="urn:openflow"/>`, []string{"warning: the request has no nodes, only <sliver>; add a <node>", "a valid request, which reserves nothing"}, "fits"},
-		{"only a link", `<link client_id="l"/>`, []string{"error: the request has no nodes, only <link>; add a <node>"}, "valid request"},
-		{"a whole host", nodes(1, `exclusive="true"`, `<sliver_type name="vm"/>`), []string{`some.xml:2:22: warning: node "n0" has exclusive="true" and would take the whole of vm1 (10 places); remove it`}, "error:"},
-		{"no such place for it", nodes(1, "", `<x:blockstore xmlns:x="http://www.protogeni.net/resources/rspec/ext/emulab/1"/>`), []string{"some.xml:2:23: warning: ", "asks for a blockstore"}, "error:"},
-	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			_, out := checkDocument(t, dir, `<rspec type="request" `+ns+">\n"+tt.in+"</rspec>")
-			wantTexts(t, out, tt.want...)
-			if strings.Contains(out, tt.not) {
-				t.Errorf("%q is told:\n%s", tt.not, out)
-			}
-		})
-	}
-	edit(t, filepath.Join(dir, "inventory.yaml"), "exclusive_on_shared: grant", "exclusive_on_shared: share")
-	_, out := checkDocument(t, dir, `<rspec type="request" `+ns+">\n"+nodes(1, `exclusive="true"`, `<sliver_type name="vm"/>`)+"</rspec>")
-	wantTexts(t, out, `some.xml:2:22: warning: node "n0": exclusive="true" is not possible here: vm1 is shared`)
-}
-
-// TestCheckNamesTheFileAndTheRemedy proves that messages about common typing mistakes
-// name the file and what to do.
-func TestCheckNamesTheFileAndTheRemedy(t *testing.T) {
-	dir, _ := initLocal(t)
-	told := func(want ...string) {
-		t.Helper()
-		_, out := runCommand(t, "check", "--config", dir)
-		wantTexts(t, out, want...)
-	}
-	settings := filepath.Join(dir, "providers", "local.yaml")
-	good := readFile(t, settings)
-	write(t, settings, good+"\nportss: 1\npublishh: x\n")
-	told(`the file has no key "portss"`, `the file has no key "publishh"`, "\n2 errors.\n")
-	if err := os.Remove(settings); err != nil {
-		t.Fatal(err)
-	}
-	told("error    "+settings+": there is no such file, so the testbed would run with its defaults", "\n1 error.\n")
-	write(t, settings, good)
-	config := filepath.Join(dir, "patchbay.yaml")
-	before := readFile(t, config)
-	edit(t, config, "authority: Testbed-of-Ours.example.org", "authority: bad name")
-	write(t, config, readFile(t, config)+"\nlistenn: x\n")
-	told("unknown key listenn", `"bad name" cannot be part of a URN`, "\n2 errors.\n")
-	write(t, config, before)
-	_, out := runCommand(t, "check", filepath.Join(dir, "nofile"))
-	wantTexts(t, out, "nofile: there is no such file or folder; ", "\n1 error.\n")
-	pem := filepath.Join(t.TempDir(), "x.pem")
-	write(t, pem, "-----BEGIN CERTIFICATE-----\nabc\n")
-	_, out = runCommand(t, "check", pem)
-	wantTexts(t, out, "without END line; it is damaged or cut off; copy the whole file again")
-	_, out = runCommand(t, "check", "--config", dir, "--user", "nobody")
-	wantTexts(t, out, `there is no user "nobody"; correct the name, or make the user with: `)
-	_, out = runCommand(t, "check", "--config", dir, "--user", "urn:x")
-	wantTexts(t, out, "--user: malformed URN")
 }
 
 // TestProvidersAreAskedAboutRequests proves that check makes a dry run of a request, as

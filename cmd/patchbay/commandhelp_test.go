@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/spf13/pflag"
 )
 
 // shellWords splits a command line that has no quotes but single ones.
@@ -67,24 +65,6 @@ func TestListsExplainPatternsOnce(t *testing.T) {
 		_, out := runCommand(t, name, "--help")
 		if !strings.Contains(strings.ReplaceAll(out, "\n", " "), "patchbay help patterns") || strings.Contains(out, "* stands for any") {
 			t.Errorf("%s --help: %s", name, out)
-		}
-	}
-}
-
-// TestHelpHasNoGenderedWords proves that no text of help calls a person he or she.
-func TestHelpHasNoGenderedWords(t *testing.T) {
-	for _, cmd := range rootCommand(console{io.Discard, io.Discard}).Commands() {
-		text := cmd.Short + " " + cmd.Long + " " + cmd.Example
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { text += " " + f.Usage })
-		for word := range strings.FieldsSeq(strings.Map(func(r rune) rune {
-			if strings.ContainsRune(".,;:()\"'", r) {
-				return ' '
-			}
-			return r
-		}, strings.ToLower(text))) {
-			if slices.Contains([]string{"he", "him", "his", "himself", "she", "her", "hers", "herself"}, word) {
-				t.Errorf("%s: %q", cmd.Name(), word)
-			}
 		}
 	}
 }

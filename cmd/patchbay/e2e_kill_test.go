@@ -415,13 +415,13 @@ func (k *killTest) release() {
 	k.awaitIdle()
 }
 
-// TestKilledUnderLoad kills the server under load, PATCHBAY_KILLS times or 8, and each
+// TestKilledUnderLoad kills the server under load, PATCHBAY_KILLS times or 4, and each
 // time once more when it is idle. Callers of both API versions allocate, provision,
 // start, stop, renew, delete and shut down slivers, on fewer nodes than they want.
 // Acknowledged changes must survive, no node may have two owners, the database must be
 // valid, and the provider must have exactly the nodes of the slivers.
 func TestKilledUnderLoad(t *testing.T) {
-	rounds := killCount(t, "PATCHBAY_KILLS", 8)
+	rounds := killCount(t, "PATCHBAY_KILLS", 4)
 	f := newFederation(t, "fed.example.org")
 	root := f.issue(f.urn("authority", "sa"), true, nil)
 	s := newServedSite(t, "testbed.example.org", f, root)

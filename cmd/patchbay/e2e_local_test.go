@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -230,9 +229,6 @@ func TestOnHostLife(t *testing.T) {
 
 	// In the node.
 	s.wantOutput("alice", server, "geni-get client_id; geni-get slice_urn", "server\nurn:publicid:IDN+life.example.org+slice+first\n")
-	if out, err := s.ssh("alice", server, "geni-get manifest"); err != nil || !strings.Contains(out, `client_id="client"`) || !strings.Contains(out, `type="manifest"`) {
-		t.Errorf("geni-get manifest: %.300q, %v", out, err)
-	}
 	s.wantOutput("alice", server, "ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o LogLevel=ERROR client hostname", "client\n")
 
 	// The server and its children are killed; the nodes continue.
@@ -395,41 +391,18 @@ func TestOnHostDemo(t *testing.T) {
 	hoststate.Await(t, before, time.Minute)
 	wantTexts(t, readFile(t, filepath.Join(dir, "providers", "local.yaml")), "port_rest: 10m")
 
-	// The reader closes the pipe in the middle.
 	cmd := exec.Command(filepath.Join(bin, "patchbay"), "demo", "--provider", "local")
-	reader, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	var text wait.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for s := bufio.NewScanner(reader); s.Scan() && !strings.Contains(s.Text(), "I am alice on server"); {
-	}
-	reader.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("with nobody reading: %v", err)
+	wait.Until(t, "a login", func() bool { return strings.Contains(text.String(), "I am alice on server") })
+	cmd.Process.Signal(os.Interrupt)
+	if err := cmd.Wait(); err == nil {
+		t.Error("an interrupted demonstration succeeds")
 	}
 	hoststate.Await(t, before, time.Minute)
-
-	for _, until := range []string{"2. Serve it", "I am alice on server"} {
-		cmd := exec.Command(filepath.Join(bin, "patchbay"), "demo", "--provider", "local")
-		var text wait.Buffer
-		cmd.Stdout, cmd.Stderr = &text, &text
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		wait.Until(t, until, func() bool { return strings.Contains(text.String(), until) })
-		cmd.Process.Signal(os.Interrupt)
-		begun := time.Now()
-		if err := cmd.Wait(); err == nil {
-			t.Error("an interrupted demonstration succeeds")
-		}
-		if took := time.Since(begun); took > time.Minute {
-			t.Errorf("stopping took %v", took)
-		}
-		hoststate.Await(t, before, time.Minute)
-	}
 }
 
 // checkDemoMeasurements checks the order of magnitude of the measured values, in each

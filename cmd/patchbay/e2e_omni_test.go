@@ -11,7 +11,6 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/xmlrpc"
-	"patchbay/credentials/trial"
 )
 
 // TestClientScripts runs the calls of other clients at one site, concurrently: omni's
@@ -49,15 +48,9 @@ func omniAcceptance(t *testing.T, s *clientTestSite, version int) {
 	o := &omniTest{s.newClient(t, fmt.Sprintf("omni%d", version), version), fmt.Sprintf("v%d-", version)}
 	o.getVersion()
 	o.listResources()
-	o.badCredentials()
 	o.createSliver()
-	o.neverExisted()
 	o.multiSlice()
-	o.secondAllocate()
-	o.badRequests()
 	o.delegate()
-	o.scaling()
-	o.shutdown()
 }
 
 // memberAs returns a member, which must have the type T.
@@ -146,45 +139,6 @@ func (o *omniTest) listResources() {
 			}
 		}
 	}
-}
-
-// newForeignUser returns a user of an authority that the site does not trust.
-func newForeignUser(t testing.TB) trial.User {
-	t.Helper()
-	a, err := trial.Create(t.TempDir()+"/authority", "elsewhere.example.org", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	u, err := a.User("omni", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u
-}
-
-func (o *omniTest) badCredentials() {
-	mine := string(o.Credential)
-	altered := regexp.MustCompile(`(<signed-credential[^>]*>)`).ReplaceAllString(mine, "$1<foo />")
-	if altered == mine {
-		o.t.Fatal("the credential is as it was")
-	}
-	untrusted := string(newForeignUser(o.t).Credential)
-	for what, document := range map[string]string{
-		"without its first character": mine[1:], "with an element more": altered, "of an untrusted authority": untrusted,
-	} {
-		o.fails("a credential "+what, "ListResources", o.creds(document), rspec3("GENI"))
-		if o.version == 3 { // omni's label for what it cannot read
-			o.fails("a credential "+what+", labelled unknown", "ListResources", []xmlrpc.Value{labelledCredential("geni_unknown", "0", document)}, rspec3("GENI"))
-		}
-	}
-	if o.version < 3 {
-		return
-	}
-	// The suite changes the right type, which must fail. The type that omni itself uses
-	// for unknown credentials must work: see delegate.
-	o.fails("a type that nobody knows", "ListResources", []xmlrpc.Value{labelledCredential("geni_sfaBROKEN", "3", mine)}, rspec3("GENI"))
-	o.fails("only types that nobody knows", "ListResources", []xmlrpc.Value{labelledCredential("geni_sfaBROKEN", "3", mine), labelledCredential("random", "1", mine)}, rspec3("GENI"))
-	o.want("ListResources", am.Success, []xmlrpc.Value{labelledCredential("geni_sfaBROKEN", "3", mine), labelledCredential("geni_unknown", "0", mine)}, rspec3("GENI"))
 }
 
 // options returns the options that omni sends with methods that create slivers.

@@ -2,12 +2,10 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials/trial"
 )
@@ -90,11 +88,6 @@ func (o *omniTest) versionThree(slice, cred string, slivers []string) {
 	}
 }
 
-func (o *omniTest) neverExisted() {
-	slice, cred, _ := o.slice(o.prefix+"non", 7)
-	o.gone(slice, cred)
-}
-
 // multiSlice creates three slices with different requests; no credential of one is valid
 // for another.
 func (o *omniTest) multiSlice() {
@@ -124,49 +117,6 @@ func (o *omniTest) multiSlice() {
 	}
 }
 
-// secondAllocate checks geni_allocate: several calls for one slice.
-func (o *omniTest) secondAllocate() {
-	slice, cred, expires := o.slice(o.prefix+"second", 7)
-	o.create(slice, cred, requestOf(unboundNode("a")), expires)
-	if o.version == 2 {
-		if a := o.call("CreateSliver", slice, o.creds(cred), requestOf(unboundNode("b")), []xmlrpc.Value{}, o.options()); a.code != am.Exists {
-			o.t.Errorf("CreateSliver again: %d %s", a.code, a.output)
-		}
-		o.remove(slice, cred, 1)
-		return
-	}
-	word := member(o.want("GetVersion", am.Success), "geni_allocate")
-	a := o.call("Allocate", slice, o.creds(cred), requestOf(unboundNode("b"), unboundNode("c")), o.options())
-	if single := word == "geni_single"; single == (a.code == am.Success) {
-		o.t.Fatalf("geni_allocate is %v, and a second Allocate answers %d %s", word, a.code, a.output)
-	}
-	if m := o.rspec(member(a.value, "geni_rspec"), "manifest"); len(m.Nodes) != 2 {
-		o.t.Errorf("the manifest of the second Allocate has %d nodes, want its own 2", len(m.Nodes))
-	}
-	o.matches("both together", requestOf(unboundNode("a"), unboundNode("b"), unboundNode("c")), o.manifest(slice, cred), false)
-	// Provision affects only reserved slivers, and single slivers can be deleted.
-	v := o.want("Provision", am.Success, urns(slice), o.creds(cred), o.options())
-	o.sameNames("Provision of the rest", o.slivers(v), sliverNames(o.slivers(a.value)))
-	o.want("Delete", am.Success, urns(sliverNames(o.slivers(a.value))[0]), o.creds(cred), o.options())
-	o.matches("one less", requestOf(unboundNode("a"), unboundNode("c")), o.manifest(slice, cred), false)
-	o.remove(slice, cred, 2)
-}
-
-func (o *omniTest) badRequests() {
-	slice, cred, _ := o.slice(o.prefix+"bad", 7)
-	good := requestOf(unboundNode("a"))
-	for what, request := range map[string]string{
-		"an empty file": "", "the end tag is none": strings.Replace(good, "</rspec>", "<rspec>", 1), "a manifest": strings.Replace(good, `type="request"`, `type="manifest"`, 1),
-	} {
-		if o.version == 2 {
-			o.fails(what, "CreateSliver", slice, o.creds(cred), request, userAccounts(o.User), o.options())
-		} else {
-			o.fails(what, "Allocate", slice, o.creds(cred), request, o.options())
-		}
-		o.gone(slice, cred)
-	}
-}
-
 // delegate reads a slice with a delegated credential, with the type that omni gives it.
 func (o *omniTest) delegate() {
 	owner := o.site.newClient(o.t, fmt.Sprintf("owner%d", o.version), o.version)
@@ -190,50 +140,4 @@ func (o *omniTest) delegate() {
 		}
 	}
 	o.remove(slice, string(handed), 1)
-}
-
-// scaling creates the same unbound request in several slices, and waits until all are
-// ready.
-func (o *omniTest) scaling() {
-	const n = 3
-	request := requestOf(unboundNode("a"), unboundNode("b"))
-	var urnOf, credOf [n]string
-	for i := range n {
-		slice, cred, expires := o.slice(fmt.Sprintf("%sscale%d", o.prefix, i), 7)
-		m, _ := o.create(slice, cred, request, expires)
-		o.matches("scaling", request, m, false)
-		urnOf[i], credOf[i] = slice, cred
-	}
-	ready := map[int]string{2: "ready", 3: "geni_ready"}[o.version]
-	for i := range n {
-		wait.Until(o.t, "ready", func() bool {
-			if o.version == 3 { // version 2 starts automatically
-				o.call("PerformOperationalAction", urns(urnOf[i]), o.creds(credOf[i]), "geni_start", xmlrpc.Struct{})
-			}
-			return !slices.ContainsFunc(o.status(urnOf[i], credOf[i]), func(s string) bool { return s != ready })
-		})
-	}
-	for i := range n {
-		o.remove(urnOf[i], credOf[i], 2)
-	}
-}
-
-// shutdown shuts a slice down; its owner can then use nothing of it.
-func (o *omniTest) shutdown() {
-	slice, cred, expires := o.slice(o.prefix+"down", 7)
-	o.create(slice, cred, requestOf(unboundNode("a")), expires)
-	if v := o.want("Shutdown", am.Success, slice, o.creds(cred), o.options()); v != true {
-		o.t.Errorf("Shutdown answers %v", v)
-	}
-	if o.version == 2 {
-		o.fails("shut down", "RenewSliver", slice, o.creds(cred), expires.Add(-time.Hour).UTC().Format(time.RFC3339), o.options())
-		o.fails("shut down", "DeleteSliver", slice, o.creds(cred), o.options())
-		if s := o.status(slice, cred); s[0] != "shutdown" {
-			o.t.Errorf("SliverStatus says %q", s)
-		}
-		return
-	}
-	o.fails("shut down", "Allocate", slice, o.creds(cred), requestOf(unboundNode("b")), o.options())
-	o.fails("shut down", "Renew", urns(slice), o.creds(cred), expires.Add(-time.Hour).UTC().Format(time.RFC3339), o.options())
-	o.fails("shut down", "Delete", urns(slice), o.creds(cred), o.options())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -8,6 +9,8 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -179,107 +182,55 @@ func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 	}
 }
 
-// TestTrap33OldHTTP: clients of HTTP 1.0 and 1.1 without chunks get every answer with its
-// length; chunks from a client are accepted.
+// TestTrap33OldHTTP: clients of HTTP 1.0 and 1.1 get each answer with its length and
+// without chunks; chunks from a client are accepted.
 func TestTrap33OldHTTP(t *testing.T) {
 	t.Parallel()
 	s := newClientTestSite(t, instantNodes)
 	v := s.newClient(t, "alice", 3)
-	encode := func(method string, params ...xmlrpc.Value) string {
-		b, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
+	list := encoded(t, "ListResources", v.creds(string(v.Credential)), rspec3("GENI")) // the answer exceeds all buffers
+	request := func(first, more string) string {
+		return fmt.Sprintf("%s\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n%s\r\n%s", first, len(list), more, list)
 	}
-	short := encode("GetVersion")
-	long := encode("ListResources", v.creds(string(v.Credential)), rspec3("GENI")) // the answer exceeds all buffers
-	head := func(first, more string, body string) string {
-		return fmt.Sprintf("%s\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n%s\r\n%s", first, len(body), more, body)
-	}
-	right := func(what string, a rawResponse) {
-		t.Helper()
-		if !strings.Contains(a.status, " 200 ") {
-			t.Errorf("%s: %s", what, a.status)
-			return
-		}
-		if answer := v.read(a.body); answer.code != am.Success {
-			t.Errorf("%s: %d %s", what, answer.code, answer.output)
-		}
-	}
-	for name, body := range map[string]string{"a short answer": short, "a long answer": long} {
-		h := v.rawConnection(nil)
-		h.write(head("POST /am/3.0 HTTP/1.0", "", body))
-		a := h.read()
-		right("HTTP 1.0, "+name, a)
-		if !strings.HasPrefix(a.status, "HTTP/1.0 ") && !strings.HasPrefix(a.status, "HTTP/1.1 ") {
-			t.Errorf("status line %q", a.status)
-		}
-		h.wantClosed()
-
-		h = v.rawConnection(nil)
-		for range 2 {
-			h.write(head("POST /xmlrpc/am/3.0/ HTTP/1.0", "Connection: keep-alive\r\n", body))
-			if a = h.read(); !strings.EqualFold(a.head["connection"], "keep-alive") {
-				t.Errorf("HTTP 1.0 keep-alive: Connection is %q", a.head["connection"])
-			}
-			right("HTTP 1.0 keep-alive, "+name, a)
-		}
-		for range 2 {
-			h.write(head("POST /RPC2 HTTP/1.1", "Host: am.example.org\r\nUser-Agent: xmlrpclib.py/1.0.1 (by www.pythonware.com)\r\n", body))
-			a = h.read()
-			right("HTTP 1.1, "+name, a)
-			if a.head["content-encoding"] != "" {
-				t.Errorf("compressed by %s, unasked", a.head["content-encoding"])
-			}
-		}
-		h.write(head("POST / HTTP/1.1", "Host: am.example.org\r\nAccept-Encoding: gzip\r\n", body))
-		if a = h.read(); a.head["content-encoding"] == "gzip" {
-			a.body = gunzip(t, a.body)
-		}
-		right("HTTP 1.1 with gzip, "+name, a)
-		for _, size := range []int{1, 100, 1 << 20} {
-			chunked := v.rawConnection(nil) // each is the last request on its connection
-			chunked.write("POST /am/3.0 HTTP/1.1\r\nHost: am.example.org\r\nContent-Type: text/xml\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks(body, size))
-			if a = chunked.read(); a.head["connection"] != "close" {
-				t.Errorf("chunks of %d bytes, %s: Connection is %q", size, name, a.head["connection"])
-			}
-			right(fmt.Sprintf("chunks of %d bytes, %s", size, name), a)
-			chunked.wantClosed()
-		}
-		h.write(head("POST /am/3.0 HTTP/1.1", "Host: am.example.org\r\nExpect: 100-continue\r\n", body))
-		if a = h.read(); strings.Contains(a.status, " 100 ") {
-			a = h.read()
-		}
-		right("after 100 Continue, "+name, a)
-		h.write(head("POST /am/3.0 HTTP/1.1", "Host: am.example.org\r\nConnection: close\r\n", body))
-		right("the last one, "+name, h.read())
-		h.wantClosed()
-	}
-	// Refusals below XML-RPC have a length too.
-	for _, tt := range []struct{ request, status string }{
-		{"GET /am/3.0 HTTP/1.0\r\n\r\n", "405"}, {head("POST /nowhere HTTP/1.0", "", short), "404"}, {head("POST /am/2.0 HTTP/1.0", "Content-Encoding: gzip\r\n", short), "415"},
+	for _, tt := range []struct {
+		name, request string
+		stays         bool // whether the connection stays open
+	}{
+		{"HTTP 1.0", request("POST /am/3.0 HTTP/1.0", ""), false},
+		{"HTTP 1.0 keep-alive", request("POST /xmlrpc/am/3.0/ HTTP/1.0", "Connection: keep-alive\r\n"), true},
+		{"HTTP 1.1", request("POST /RPC2 HTTP/1.1", "Host: am.example.org\r\n"), true},
+		{"HTTP 1.1 close", request("POST / HTTP/1.1", "Host: am.example.org\r\nConnection: close\r\n"), false},
+		{"chunks", fmt.Sprintf("POST /am/3.0 HTTP/1.1\r\nHost: am.example.org\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(list), list), false},
 	} {
-		h := v.rawConnection(nil)
-		h.write(tt.request)
-		if a := h.read(); !strings.Contains(a.status, " "+tt.status+" ") || len(a.body) == 0 {
-			t.Errorf("%q: %s with %d bytes", strings.SplitN(tt.request, "\r\n", 2)[0], a.status, len(a.body))
-		}
-	}
-	// HTTP/2, the name of the server and TLS 1.3 are optional.
-	for name, change := range map[string]func(*tls.Config){
-		"it would speak HTTP/2": func(c *tls.Config) { c.NextProtos = []string{"h2", "http/1.1"} },
-		"names no protocol":     func(c *tls.Config) { c.NextProtos = nil },
-		"TLS 1.2":               func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 },
-		"RSA key exchange": func(c *tls.Config) {
-			c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256}
-		},
-		"block ciphers and SHA-1": func(c *tls.Config) {
-			c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA}
-		},
-	} {
-		h := v.rawConnection(change)
-		h.write(head("POST /am/3.0 HTTP/1.1", "Host: am.example.org\r\n", short))
-		right(name, h.read())
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{Certificates: []tls.Certificate{v.identity}, InsecureSkipVerify: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			c.SetDeadline(time.Now().Add(time.Minute))
+			in := bufio.NewReader(c)
+			for range map[bool]int{true: 2, false: 1}[tt.stays] {
+				if _, err := io.WriteString(c, tt.request); err != nil {
+					t.Fatal(err)
+				}
+				resp, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(resp.Body)
+				if err != nil || resp.StatusCode != http.StatusOK || resp.ContentLength != int64(len(body)) || resp.Header.Get("Content-Encoding") != "" {
+					t.Fatalf("status %d, %d bytes of %d, %v; headers %v", resp.StatusCode, len(body), resp.ContentLength, err, resp.Header)
+				}
+				if a := v.read(body); a.code != am.Success {
+					t.Errorf("code %d %s", a.code, a.output)
+				}
+			}
+			if !tt.stays {
+				if rest, err := io.ReadAll(in); err != nil || len(rest) > 0 {
+					t.Errorf("after the answer: %d bytes, %v", len(rest), err)
+				}
+			}
+		})
 	}
 }

@@ -28,14 +28,6 @@ func (f *federation) crl(issuer *identity, revoked ...*identity) string {
 	return f.run(f.openssl, "ca", "-gencrl", "-config", base, "-keyfile", issuer.key, "-cert", issuer.cert)
 }
 
-// oldCRL creates a CRL that expired in 2020.
-func (f *federation) oldCRL(issuer *identity, revoked ...*identity) string {
-	f.t.Helper()
-	f.crl(issuer, revoked...)
-	return f.run(f.openssl, "ca", "-gencrl", "-config", filepath.Join(f.dir, fmt.Sprintf("%d.ca", f.serial)), "-keyfile", issuer.key, "-cert", issuer.cert,
-		"-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20200108000000Z")
-}
-
 // trust writes a file into the trust folder atomically; "" removes it.
 func (s *servedSite) trust(name, text string) {
 	s.t.Helper()

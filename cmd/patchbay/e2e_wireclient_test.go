@@ -2,15 +2,12 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"encoding/xml"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -397,21 +394,6 @@ type rawHTTP struct {
 	in *bufio.Reader
 }
 
-func (v *wireClient) rawConnection(change func(*tls.Config)) *rawHTTP {
-	v.t.Helper()
-	c := &tls.Config{Certificates: []tls.Certificate{v.identity}, InsecureSkipVerify: true}
-	if change != nil {
-		change(c)
-	}
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(v.site.url, "https://"), c)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	conn.SetDeadline(time.Now().Add(time.Minute))
-	v.t.Cleanup(func() { conn.Close() })
-	return &rawHTTP{v.t, conn, bufio.NewReader(conn)}
-}
-
 func (h *rawHTTP) write(text string) {
 	h.t.Helper()
 	if _, err := h.Write([]byte(text)); err != nil {
@@ -459,36 +441,4 @@ func (h *rawHTTP) read() (a rawResponse) {
 		h.t.Fatalf("fewer than %d bytes: %v", n, err)
 	}
 	return a
-}
-
-// wantClosed fails unless the server has closed the connection and sent nothing more.
-func (h *rawHTTP) wantClosed() {
-	h.t.Helper()
-	if rest, err := io.ReadAll(h.in); err != nil || len(rest) > 0 {
-		h.t.Errorf("after the answer: %d bytes, %v", len(rest), err)
-	}
-}
-
-func gunzip(t testing.TB, b []byte) []byte {
-	t.Helper()
-	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-// chunks returns a body in chunks of n bytes.
-func chunks(body string, n int) string {
-	var b strings.Builder
-	for len(body) > 0 {
-		part := body[:min(n, len(body))]
-		body = body[len(part):]
-		fmt.Fprintf(&b, "%x\r\n%s\r\n", len(part), part)
-	}
-	return b.String() + "0\r\n\r\n"
 }

@@ -74,30 +74,6 @@ func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
 	isOurs()
 }
 
-// TestUnreadableManifestsAreNotStored proves that one bad answer of an aggregate does not
-// break a user's folder.
-func TestUnreadableManifestsAreNotStored(t *testing.T) {
-	folder := filepath.Join(newSiteWith(t, []string{"user", "alice"}, []string{"slice", "lab", "--owner", "alice"}), "users", "alice")
-	kept := filepath.Join(folder, "slices", "lab.manifest.xml")
-	const good = `<rspec type="manifest" xmlns="http://www.geni.net/resources/rspec/3"/>`
-	for _, manifest := range []string{"", "&lt;rspec", "&lt;!DOCTYPE r [&lt;!ENTITY x SYSTEM 'file:///etc/passwd'>]>&lt;rspec>&amp;x;&lt;/rspec>"} {
-		url := serveReply(t, 0, `<member><name>geni_rspec</name><value>`+manifest+`</value></member><member><name>geni_urn</name><value>urn:publicid:IDN+example.org+slice+lab</value></member>`+
-			`<member><name>geni_slivers</name><value><array><data><value><struct><member><name>geni_sliver_urn</name><value>urn:publicid:IDN+example.org+sliver+1</value></member>`+
-			`<member><name>geni_client_id</name><value>web</value></member><member><name>geni_allocation_status</name><value>geni_provisioned</value></member>`+
-			`<member><name>geni_expires</name><value>2030-01-01T00:00:00Z</value></member><member><name>geni_operational_status</name><value>geni_ready</value></member></struct></value></data></array></value></member>`)
-		write(t, filepath.Join(folder, "aggregate.yaml"), "url: "+url+"\n")
-		write(t, filepath.Join(folder, "slices", "lab.request.xml"), "<rspec/>")
-		write(t, kept, good)
-		var said strings.Builder
-		if run(t.Context(), []string{"status", "--user", folder}, console{io.Discard, &said}) == 0 || !strings.Contains(said.String(), "manifest from the aggregate cannot be read") {
-			t.Errorf("%q: %s", manifest, said.String())
-		}
-		if text, err := os.ReadFile(kept); err != nil || string(text) != good {
-			t.Errorf("%q: kept is %q, %v", manifest, text, err)
-		}
-	}
-}
-
 // TestNodeNamesAreNoFlags proves that printed command lines do not use the name of a node
 // as a flag.
 func TestNodeNamesAreNoFlags(t *testing.T) {

@@ -356,9 +356,10 @@ func TestUpIsInterrupted(t *testing.T) {
 }
 
 // TestTwoUpsAtOnce proves that two concurrent commands create one site and two
-// experiments.
+// experiments, and that they ignore variables for other sites.
 func TestTwoUpsAtOnce(t *testing.T) {
 	p := newOwnSiteUser(t)
+	p.env = []string{"PATCHBAY_PUBLIC_URL=https://127.0.0.1:1", "PATCHBAY_LISTEN=127.0.0.1:1", "PATCHBAY_AUTHORITY=other.example.org"}
 	results := make(chan string, 2)
 	for _, name := range []string{"one", "two"} {
 		go func() {

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/policy"
 	"patchbay/am/site"
-	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
 )
@@ -26,46 +24,6 @@ func initLocal(t testing.TB, args ...string) (dir, out string) {
 		t.Fatalf("init: %d\n%s", code, out)
 	}
 	return dir, out
-}
-
-// TestInitLocalSharesTheHost proves that the policy of a new site limits each user: none
-// may reserve all slots of the host, or all of its disk.
-func TestInitLocalSharesTheHost(t *testing.T) {
-	dir, out := initLocal(t)
-	inv, err := inventory.Load(filepath.Join(dir, "inventory.yaml"), "Testbed-of-Ours.example.org")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules, err := policy.Load(filepath.Join(dir, site.PolicyName), site.PolicySite(inv))
-	if err != nil || len(rules.Remarks()) > 0 {
-		t.Fatalf("policy: %v, %v", err, rules.Remarks())
-	}
-	alice := urn.MustParse("urn:publicid:IDN+Testbed-of-Ours.example.org+user+alice")
-	permit := policy.New(rules).For(alice, urn.MustParse("urn:publicid:IDN+Testbed-of-Ours.example.org+slice+first"))
-	all, one := inv.Components[0].Capacity, inv.Components[0].SliverTypes[0].Needs
-	nothing := func(user, slice urn.URN) (policy.Held, error) { return policy.Held{}, nil }
-	if err := permit.Within(policy.Amount{Nodes: 10, Disk: 10 * one.Disk}, nothing); err != nil {
-		t.Errorf("ten nodes: %v", err)
-	}
-	if permit.Within(policy.Amount{Nodes: all.Slots/2 + 1}, nothing) == nil {
-		t.Errorf("one user may have more than half of %d places", all.Slots)
-	}
-	if permit.Within(policy.Amount{Disk: max(all.Disk, 10*one.Disk) + 1}, nothing) == nil {
-		t.Errorf("one user may have %dM of disk", all.Disk+1)
-	}
-	// The rules in comments come before the active one, once they are uncommented.
-	text, err := os.ReadFile(filepath.Join(dir, site.PolicyName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, list, _ := strings.Cut(string(text), "\nrules:\n")
-	list = strings.ReplaceAll(strings.ReplaceAll("\n"+list, "\n# ", "\n"), "[vm]", "[container]")
-	if rules, err := policy.Parse([]byte(head+"\nrules:"+list), "policy.yaml", site.PolicySite(inv)); err != nil || rules.Len() != 3 {
-		t.Errorf("with all rules: %d, %v", rules.Len(), err)
-	}
-	if words := "at first each user may hold "; !strings.Contains(out, words) {
-		t.Errorf("init does not say %q:\n%s", words, out)
-	}
 }
 
 func TestInitLocal(t *testing.T) {
@@ -126,10 +84,10 @@ func TestInitLocal(t *testing.T) {
 }
 
 func TestInitLocalWithFlags(t *testing.T) {
-	dir, _ := initLocal(t, "--public-url", "https://lab.example.org:8443", "--listen", ":0")
+	dir, _ := initLocal(t, "--public-url", "https://lab.example.org:8443", "--listen", ":0", "--outbound", "yes")
 	s, err := local.ReadSettings(filepath.Join(dir, "providers", "local.yaml"))
-	if err != nil || s.PublicHost != "lab.example.org" || s.Listen.IsValid() {
-		t.Errorf("doors at %q, listening at %v; %v", s.PublicHost, s.Listen, err)
+	if err != nil || s.PublicHost != "lab.example.org" || s.Listen.IsValid() || !s.Outbound {
+		t.Errorf("endpoints at %q, listening at %v, outbound %v; %v", s.PublicHost, s.Listen, s.Outbound, err)
 	}
 	for _, tt := range []struct {
 		args []string

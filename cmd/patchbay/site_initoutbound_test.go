@@ -3,45 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"patchbay/am/site"
-	"patchbay/inventory"
-	"patchbay/inventory/local"
 )
-
-func TestInitWritesOutbound(t *testing.T) {
-	for _, tt := range []struct {
-		args []string
-		want bool
-	}{
-		{nil, false}, {[]string{"--outbound", "no"}, false}, {[]string{"--outbound", "yes"}, true},
-	} {
-		dir, _ := initLocal(t, tt.args...)
-		s, err := local.ReadSettings(filepath.Join(dir, "providers", "local.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		config, err := site.ReadConfig(filepath.Join(dir, site.ConfigName))
-		if err != nil {
-			t.Fatal(err)
-		}
-		inv, err := config.LoadInventory()
-		if err != nil {
-			t.Fatal(err)
-		}
-		told := inventory.No
-		if tt.want {
-			told = inventory.Yes
-		}
-		if s.Outbound != tt.want || inv.OutsideAccess != told {
-			t.Errorf("%q: the testbed has %v, the inventory %q", tt.args, s.Outbound, inv.OutsideAccess)
-		}
-	}
-}
 
 func TestInitAsksAtATerminalOnly(t *testing.T) {
 	master, terminal := newTerminal(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,18 +127,11 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	refused([]string{"is served (process ", "stop that one first"}, "move")
 	alive()
 
-	// Moving it and then serving the original again does no harm either.
 	s.stop()
 	if code, out := at("move"); code != 0 {
 		t.Fatal(out)
 	} else {
-		wantTexts(t, out, "is the database of the site from now on", "Do not serve the original any more", "systemctl disable --now patchbay, and move the original's state.db away")
-	}
-	if code, out := at("move"); code != 0 || !strings.Contains(out, "is not a copy; nothing was changed") {
-		t.Errorf("move of what is no copy: %d %s", code, out)
-	}
-	if code, out := at("journal"); code != 0 || strings.Count(out, "move") != 1 {
-		t.Errorf("the journal: %d %s", code, out)
+		wantTexts(t, out, "is the database of the site from now on", "Do not serve the original any more")
 	}
 	s = serve(t, k.dir)
 	wantTexts(t, serveRefused(t, staging), "another server (process ", ") uses the providers in "+k.path("providers"))
@@ -158,108 +150,4 @@ func execute(words ...string) error {
 		return fmt.Errorf("%v: %w\n%s", words, err, out)
 	}
 	return nil
-}
-
-// readTree returns the files of a folder and their contents, without the socket.
-func readTree(t *testing.T, dir string) (files map[string]string) {
-	t.Helper()
-	files = map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			files[path] = readFile(t, path)
-		} else if err == nil && d.Name() != site.SocketName {
-			files[path] = d.Type().String()
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
-}
-
-// TestServeReadOnly serves a copy of a running site with --read-only: queries work,
-// everything else is refused with a reason, and no file and no node changes.
-func TestServeReadOnly(t *testing.T) {
-	k, s, alice := serveReadySite(t)
-	staging := copySite(t, k.dir)
-	write(t, filepath.Join(staging, "token"), "0123456789abcdef")
-	if err := os.Chmod(filepath.Join(staging, "token"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	// The live site has the address of the metrics.
-	write(t, filepath.Join(staging, "patchbay.yaml"), readFile(t, filepath.Join(staging, "patchbay.yaml"))+
-		"\nmetrics: {listen: "+strings.TrimPrefix(s.admin, "http://")+", token_file: token}\n")
-	before := readTree(t, staging)
-	t.Setenv("TMPDIR", t.TempDir())
-	look := serve(t, staging, "--listen", "127.0.0.1:0", "--read-only")
-	if code, body := get(t, look.admin+"/readyz"); code != 200 {
-		t.Errorf("it is not ready: %s", body)
-	}
-	live := readTree(t, k.path("providers"))
-	const why = "this server is read-only"
-	manifest := k.path("request.xml")
-	for _, args := range [][]string{{"GetVersion"}, {"ListResources"}, {"Describe"}, {"Status"}, {"--api-version", "2", "SliverStatus"}} {
-		code, out := alice(look.url, args...)
-		if code != 0 {
-			t.Errorf("%q: exit status %d\n%s", args, code, out)
-		}
-		if args[0] == "GetVersion" {
-			wantTexts(t, out, why)
-		}
-	}
-	for _, args := range [][]string{
-		{"Allocate", manifest}, {"Provision"}, {"Renew", "1h"}, {"PerformOperationalAction", "stop"}, {"Delete"}, {"Shutdown"},
-		{"--api-version", "2", "CreateSliver", manifest}, {"--api-version", "2", "RenewSliver", "1h"}, {"--api-version", "2", "DeleteSliver"},
-	} {
-		code, out := alice(look.url, args...)
-		if code != 1 {
-			t.Errorf("%q: exit status %d", args, code)
-		}
-		if args[0] != "Provision" { // refused because of the states of the slivers
-			wantTexts(t, out, "UNAVAILABLE (11)", why)
-		}
-	}
-	at := func(args ...string) (int, string) { return runCommand(t, append(args, "--config", staging)...) }
-	for _, args := range [][]string{{"slices"}, {"slivers"}, {"nodes"}, {"tasks"}, {"journal"}, {"manifest", "first"}, {"clock"}} {
-		if code, out := at(args...); code != 0 {
-			t.Errorf("%q: exit status %d\n%s", args, code, out)
-		}
-	}
-	if _, out := at("slivers"); strings.Count(out, "ready") != 2 {
-		t.Errorf("the slivers of the copy:\n%s", out)
-	}
-	for _, args := range [][]string{{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"reload"}, {"clock", "--trust"}, {"release", "--orphans", "x"}} {
-		code, out := at(args...)
-		if code != 1 {
-			t.Errorf("%q: exit status %d", args, code)
-		}
-		wantTexts(t, out, why)
-	}
-	if _, out := alice(s.url, "Status"); strings.Count(out, "geni_ready") != 2 {
-		t.Errorf("the nodes of the served site:\n%s", out)
-	}
-	if code := look.stop(); code != 0 {
-		t.Errorf("it stopped with %d", code)
-	}
-	same := func(was, is map[string]string) {
-		t.Helper()
-		for path, text := range is {
-			if was[path] != text {
-				t.Errorf("%s has changed", path)
-			}
-		}
-		for path := range was {
-			if _, there := is[path]; !there {
-				t.Errorf("%s is gone", path)
-			}
-		}
-	}
-	same(before, readTree(t, staging))
-	same(live, readTree(t, k.path("providers")))
-	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
-		t.Errorf("it has left %v, %v", left, err)
-	}
-	wantTexts(t, serveRefused(t, k.dir, "--read-only"), "another process has it open; is a server running on it?")
-	wantTexts(t, serveRefused(t, newSite(t), "--read-only"), "the site has no store yet")
 }
