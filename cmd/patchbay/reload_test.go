@@ -9,21 +9,6 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// nodeFacts returns the lines of a manifest with the places and types of its nodes.
-func nodeFacts(manifest string) string {
-	var kept []string
-	for line := range strings.Lines(manifest) {
-		if strings.Contains(line, "component_id=") || strings.Contains(line, "disk_image") {
-			kept = append(kept, line)
-		}
-		if i := strings.Index(line, "<hardware_type"); i >= 0 {
-			kind, _, _ := strings.Cut(line[i:], "/>")
-			kept = append(kept, kind)
-		}
-	}
-	return strings.Join(kept, "")
-}
-
 // TestHangupReloads proves that SIGHUP reloads the inventory and the certificates, and
 // that mistakes change nothing.
 func TestHangupReloads(t *testing.T) {
