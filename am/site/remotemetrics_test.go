@@ -1,11 +1,14 @@
 package site
 
 import (
+	"crypto/tls"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"patchbay/credentials/testdata/pki"
 )
 
 func TestWhatMonitorsMustShowIsRefused(t *testing.T) {
@@ -83,6 +86,19 @@ func TestTheTokenIsReadAgain(t *testing.T) {
 	var none *remoteMetrics
 	if none.admits(&http.Request{}) || none.reload() != nil {
 		t.Error("a site without a listener admits somebody")
+	}
+}
+
+// TestMonitorsNeedACertificateOfTheCA proves that TLS requires a certificate if the site has
+// metrics.client_ca.
+func TestMonitorsNeedACertificateOfTheCA(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, []byte(pki.PEM(pki.Authority(t, nil, "urn:publicid:IDN+example.org+authority+sa", "rsa1"))), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a, err := (&Config{Metrics: MetricsConfig{Listen: "127.0.0.1:0", ClientCA: file}}).readMetricsAccess()
+	if err != nil || a.tls.ClientAuth != tls.RequireAndVerifyClientCert || a.tls.ClientCAs == nil {
+		t.Errorf("%+v, %v", a, err)
 	}
 }
 

@@ -130,14 +130,4 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	if code := run(t.Context(), []string{"release", "first", "--config", newSiteWithSlivers(t)}, console{full, &out}); code != 1 || !strings.Contains(out.String(), "the command has ended, but") {
 		t.Errorf("release: %d %s", code, out.String())
 	}
-	reader, left, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader.Close()
-	defer left.Close()
-	out.Reset()
-	if code := run(t.Context(), []string{"release", "first", "--config", newSiteWithSlivers(t)}, console{left, &out}); code != 0 || out.Len() > 0 {
-		t.Errorf("release for a reader that has left: %d %s", code, out.String())
-	}
 }

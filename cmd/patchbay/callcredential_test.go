@@ -41,7 +41,6 @@ func TestToolSpeaksForUser(t *testing.T) {
 	}
 	speaking := xmlrpc.Member{Name: "geni_speaking_for", Value: alice}
 	users := array(xmlrpc.Struct{{Name: "urn", Value: alice}, {Name: "keys", Value: array("ssh-ed25519 AAAA alice")}})
-	format := xmlrpc.Member{Name: "geni_rspec_version", Value: xmlrpc.Struct{{Name: "type", Value: "GENI"}, {Name: "version", Value: "3"}}}
 	for _, c := range []struct {
 		name string
 		api  int
@@ -49,9 +48,6 @@ func TestToolSpeaksForUser(t *testing.T) {
 		want []xmlrpc.Value
 	}{
 		{"Version3", 3, "Status", array(array(slice), array(cred("geni_sfa", "3", sliceCred), cred("geni_abac", "1", speaksFor)), xmlrpc.Struct{speaking})},
-		{"Version3Users", 3, "Provision", array(array(slice), array(cred("geni_sfa", "3", sliceCred), cred("geni_abac", "1", speaksFor)),
-			xmlrpc.Struct{speaking, {Name: "geni_users", Value: users}, format})},
-		{"Version2", 2, "SliverStatus", array(slice, array(sliceCred, speaksFor), xmlrpc.Struct{speaking})},
 		{"Version2Users", 2, "CreateSliver " + request, array(slice, array(sliceCred, speaksFor), "<rspec/>", users, xmlrpc.Struct{speaking})},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 // TestLifeThroughTheAuthority runs a client that logs in at the authority of one site and uses the
 // nodes of another site, which trusts that authority.
 func TestLifeThroughTheAuthority(t *testing.T) {
+	t.Parallel()
 	python := require.Tool(t, "python3")
 	home := newSiteWith(t, []string{"user", "alice"}, []string{"user", "bob"})
 	partner := filepath.Join(t.TempDir(), "partner")

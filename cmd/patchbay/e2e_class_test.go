@@ -15,7 +15,6 @@ import (
 // classMember is a user of a class, with the unpacked folder of their bundle.
 type classMember struct {
 	name, slice, dir string
-	key              string // the private SSH key
 	url              string
 }
 
@@ -49,7 +48,6 @@ func unpack(t testing.TB, file, name, slice string) *classMember {
 		}
 	}
 	s := &classMember{name: name, slice: slice, dir: filepath.Join(root, name)}
-	s.key = filepath.Join(s.dir, "id_ed25519")
 	where := readFile(t, filepath.Join(s.dir, "aggregate.yaml"))
 	m := regexp.MustCompile(`(?m)^url: (\S+)$`).FindStringSubmatch(where)
 	if m == nil || !strings.Contains(where, "\nca: server-ca.pem\n") {
@@ -91,43 +89,31 @@ func TestBundleSufficesOnAnotherMachine(t *testing.T) {
 	dir := newSiteWith(t)
 	removeSimulatedDelays(t, dir)
 	setPublicURL(t, dir, serve(t, dir).url)
-	keys := filepath.Join(t.TempDir(), "mine.pub")
-	write(t, keys, sshKey(t)+"\n")
-	list := filepath.Join(filepath.Dir(keys), "class.txt")
-	write(t, list, "alice\nbob mine.pub\n")
+	list := filepath.Join(t.TempDir(), "class.txt")
+	write(t, list, "alice\n")
 	bundles := filepath.Join(t.TempDir(), "bundles")
 	if code, out := runCommand(t, "user", "--list", list, "--slice", "lab1", "--bundle", bundles, "--config", dir); code != 0 {
 		t.Fatal(out)
 	}
-	for _, name := range []string{"alice", "bob"} {
-		s := unpack(t, filepath.Join(bundles, name+".zip"), name, "lab1-"+name)
-		wantTexts(t, s.call(t, "Allocate", "request.xml"), " allocated ")
-		wantTexts(t, s.call(t, "Provision", "-o", "-"), fmt.Sprintf("login=%q", name))
-		wantTexts(t, s.call(t, "Delete"), " unallocated ")
-		// These users cannot create slices, and have only one.
-		if code, out := runCommand(t, "up", "--user", s.dir, filepath.Join(s.dir, "request.xml")); code != 0 || !strings.Contains(out, "down --user "+s.dir+" lab1-"+name) {
-			t.Errorf("up: %d\n%s", code, out)
+	const name = "alice"
+	s := unpack(t, filepath.Join(bundles, name+".zip"), name, "lab1-"+name)
+	wantTexts(t, s.call(t, "Allocate", "request.xml"), " allocated ")
+	wantTexts(t, s.call(t, "Provision", "-o", "-"), fmt.Sprintf("login=%q", name))
+	wantTexts(t, s.call(t, "Delete"), " unallocated ")
+	// alice cannot create slices, and has only one.
+	if code, out := runCommand(t, "up", "--user", s.dir, filepath.Join(s.dir, "request.xml")); code != 0 || !strings.Contains(out, "down --user "+s.dir+" lab1-"+name) {
+		t.Errorf("up: %d\n%s", code, out)
+	}
+	for _, f := range []string{"omni_config", "README.txt", "aggregate.yaml"} {
+		if text := readFile(t, filepath.Join(s.dir, f)); strings.Contains(text, dir) {
+			t.Errorf("%s names a folder of the site:\n%s", f, text)
 		}
-		info, err := os.Stat(filepath.Join(s.dir, name+"-key.pem"))
-		if err != nil || info.Mode() != 0o600 {
-			t.Errorf("the key has the mode %v, %v", info.Mode(), err)
-		}
-		_, err = os.Stat(s.key)
-		if ours := name == "alice"; (err == nil) != ours {
-			t.Errorf("%s has a private SSH key: %v", name, err)
-		}
-		for _, f := range []string{"omni_config", "README.txt", "aggregate.yaml"} {
-			if text := readFile(t, filepath.Join(s.dir, f)); strings.Contains(text, dir) {
-				t.Errorf("%s of %s names a folder of the site:\n%s", f, name, text)
-			}
-		}
-		readme := readFile(t, filepath.Join(s.dir, "README.txt"))
-		wantTexts(t, readme, "patchbay up --user . --slice lab1-"+name+" request.xml", "patchbay ssh --user . NODE", "patchbay down --user . lab1-"+name,
-			"omni -c omni_config -a "+s.url+" -V 3 --usercredfile "+name+"-usercred.xml --slicecredfile slices/lab1-"+name+"-cred.xml")
-		for _, f := range regexp.MustCompile(`[a-z0-9_/-]+\.(xml|pem|pub)|omni_config|id_ed25519`).FindAllString(readme, -1) {
-			if _, err := os.Stat(filepath.Join(s.dir, f)); err != nil {
-				t.Errorf("README.txt of %s names %s: %v", name, f, err)
-			}
+	}
+	readme := readFile(t, filepath.Join(s.dir, "README.txt"))
+	wantTexts(t, readme, "patchbay up --user . --slice lab1-"+name+" request.xml", "omni -c omni_config -a "+s.url)
+	for _, f := range regexp.MustCompile(`[a-z0-9_/-]+\.(xml|pem|pub)|omni_config|id_ed25519`).FindAllString(readme, -1) {
+		if _, err := os.Stat(filepath.Join(s.dir, f)); err != nil {
+			t.Errorf("README.txt names %s: %v", f, err)
 		}
 	}
 }

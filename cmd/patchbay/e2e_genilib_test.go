@@ -103,17 +103,6 @@ func geniLibForms(t *testing.T, s *clientTestSite) {
 	call(v, am.Success, "Renew", urns(slice), grant, later, xmlrpc.Struct{})
 	call(old, am.Success, "DeleteSliver", slice, packed(cred), xmlrpc.Struct{})
 	call(old, am.SearchFailed, "DeleteSliver", slice, packed(cred), xmlrpc.Struct{})
-
-	// Methods of later drafts and of one other server are Faults.
-	for method, params := range map[string][]xmlrpc.Value{
-		"PerformAggregateAction": {"action", xmlrpc.Struct{}}, "Update": {slice, urns(slice), grant, request, xmlrpc.Struct{}}, "Cancel": {urns(slice), grant, xmlrpc.Struct{}},
-		"CreateImage": {slice, "x", slice, grant, xmlrpc.Struct{}}, "DeleteImage": {slice, grant, xmlrpc.Struct{}}, "ListImages": {v.URN.String(), grant, xmlrpc.Struct{}},
-		"CreateSliver": {slice, grant, request, userAccounts(v.User), xmlrpc.Struct{}}, "Resolve": {slice},
-	} {
-		if a := v.post(encodeWithBase64(t, method, params...)); a.fault == nil || a.fault.Code != xmlrpc.FaultMethod {
-			t.Errorf("%s is answered by %v, code %d", method, a.fault, a.code)
-		}
-	}
 }
 
 // base64Mark is the prefix of text that is sent as base64.

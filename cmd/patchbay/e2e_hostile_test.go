@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -137,20 +136,6 @@ func post(path, body string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: am.example.org\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 }
 
-// exchange writes a request and reads one answer, which may come before the whole request
-// is sent.
-func exchange(c net.Conn, request string) (status int, body []byte, err error) {
-	c.SetDeadline(time.Now().Add(time.Minute))
-	go io.WriteString(c, request)
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	body, err = io.ReadAll(resp.Body)
-	return resp.StatusCode, body, err
-}
-
 // injectionMark begins a line that only a hostile document could write into the log.
 const injectionMark = "INJECTED"
 
@@ -205,6 +190,7 @@ func (s *hostileTest) resources(t *testing.T) (descriptors, goroutines, connecti
 // each attack the working user is served. At the end the server holds as many resources
 // as before, its log has only its own lines, and it stops.
 func TestHostileClients(t *testing.T) {
+	t.Parallel()
 	s := newHostileTest(t)
 	s.wantWorking(t)
 	s.good.http.CloseIdleConnections()

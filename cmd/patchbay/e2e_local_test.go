@@ -332,12 +332,8 @@ func TestOnHostProviderFollowsContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, out := runCommand(t, "check", "--config", s.dir)
-	if code != 0 {
-		t.Error("check finds something wrong")
-	}
-	wantTexts(t, out, "the local testbed "+s.instance+" runs", "provider local of type node")
-	code, out = runCommand(t, "check", "--config", s.dir, "--life", settings.Component, strings.TrimSuffix(s.settings, ".yaml")+".prov")
+	wantTexts(t, s.runOK("check"), "the local testbed "+s.instance+" runs", "provider local of type node")
+	code, out := runCommand(t, "check", "--config", s.dir, "--life", settings.Component, strings.TrimSuffix(s.settings, ".yaml")+".prov")
 	if code != 0 {
 		t.Errorf("the suite finds something wrong:\n%s", out)
 	}

@@ -180,6 +180,7 @@ func (p *ownSiteUser) kill() {
 // site outlives the command, restarts after its server was killed, also on another port,
 // and down --all removes everything.
 func TestUpWithoutRoot(t *testing.T) {
+	t.Parallel()
 	p := newOwnSiteUser(t)
 	p.runOK([]string{"status"}, "You have no experiment. Begin with:", "up --example")
 	p.runOK([]string{"down"}, "You have no experiment.")
@@ -195,21 +196,6 @@ func TestUpWithoutRoot(t *testing.T) {
 		t.Errorf("%d: %s", code, out)
 	}
 	p.runOK([]string{"call", "GetVersion"}, "SUCCESS")
-	p.runOK([]string{"user", "bob"}, "User urn:publicid:IDN+", "was created, in "+filepath.Join(p.state(), site.UsersDir, "bob"))
-	p.runOK([]string{"slice", "second", "--owner", "bob"}, "Slice urn:publicid:IDN+")
-	if err := os.RemoveAll(filepath.Join(p.state(), site.UsersDir, "bob")); err != nil {
-		t.Fatal(err)
-	}
-	// Printed command lines work as printed.
-	out, _ := p.run("status", "--user", "guest")
-	_, hint, ok := strings.Cut(strings.TrimSpace(out), "create one with: ")
-	if !ok {
-		t.Fatalf("no hint in %s", out)
-	}
-	p.runOK(strings.Fields(hint)[1:], "User urn:publicid:IDN+")
-	if err := os.RemoveAll(filepath.Join(p.state(), site.UsersDir, "guest")); err != nil {
-		t.Fatal(err)
-	}
 	info, err := os.Stat(p.state())
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the folder: %v %v", info, err)
@@ -337,6 +323,7 @@ func TestSSHUsesStoredManifest(t *testing.T) {
 // TestUpIsInterrupted proves that an interrupted up keeps and reports its reservations,
 // and that the same command continues.
 func TestUpIsInterrupted(t *testing.T) {
+	t.Parallel()
 	p := newOwnSiteUser(t)
 	cmd, out := p.command(filepath.Join(p.bin, "patchbay"), "up", "--example"), new(wait.Buffer)
 	cmd.Stdout, cmd.Stderr = out, out
@@ -358,6 +345,7 @@ func TestUpIsInterrupted(t *testing.T) {
 // TestTwoUpsAtOnce proves that two concurrent commands create one site and two
 // experiments, and that they ignore variables for other sites.
 func TestTwoUpsAtOnce(t *testing.T) {
+	t.Parallel()
 	p := newOwnSiteUser(t)
 	p.env = []string{"PATCHBAY_PUBLIC_URL=https://127.0.0.1:1", "PATCHBAY_LISTEN=127.0.0.1:1", "PATCHBAY_AUTHORITY=other.example.org"}
 	results := make(chan string, 2)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/tls"
@@ -10,15 +9,12 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
-	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -112,62 +108,6 @@ func dashboardQueries(t *testing.T) (list []string) {
 	return list
 }
 
-// serveWith serves a site in this process, with a changed configuration.
-func serveWith(t *testing.T, dir string, change func(*site.Config)) *serverProcess {
-	t.Helper()
-	config, err := site.ReadConfig(filepath.Join(dir, "patchbay.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	change(config)
-	s := &serverProcess{dir: dir, out: new(wait.Buffer)}
-	ctx, cancel := context.WithCancel(context.Background())
-	served, err := site.Open(ctx, config, config.Log.New(s.out))
-	if err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	m := listeningLine.FindStringSubmatch(served.Announcement())
-	s.url, s.admin = m[1], m[2]
-	ended := make(chan error, 1)
-	go func() { ended <- served.Run(ctx, nil) }()
-	s.stop = sync.OnceValue(func() int {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the site ended with %v", err)
-			return 1
-		}
-		return 0
-	})
-	t.Cleanup(func() { s.stop() })
-	return s
-}
-
-// remoteMetrics waits for the address of the metrics listener for other hosts, and
-// returns it.
-func (s *serverProcess) remoteMetrics(t *testing.T) (address string) {
-	t.Helper()
-	told := regexp.MustCompile(`metrics are served to other hosts" address=(\S+)`)
-	wait.Until(t, "the listener for monitors", func() bool {
-		m := told.FindStringSubmatch(s.out.String())
-		if m != nil {
-			address = m[1]
-		}
-		return m != nil
-	})
-	return address
-}
-
-// writeToken writes and returns the token of a site.
-func writeToken(t *testing.T, dir string) (token string) {
-	t.Helper()
-	token = strings.Repeat("0123456789abcdef", 4)
-	if err := os.WriteFile(filepath.Join(dir, "metrics.token"), []byte(token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return token
-}
-
 // writeCRL writes an empty CRL of the site's trial authority.
 func writeCRL(t *testing.T, dir string, next time.Time) {
 	t.Helper()
@@ -256,51 +196,5 @@ func TestMonitoringUsesMetricsThatExist(t *testing.T) {
 		if got := metric(t, text, name, map[bool]string{true: `file="server-ecdsa.pem"`}[least > 0]); got < float64(time.Now().Add(least).Unix()) {
 			t.Errorf("%s is %v", name, got)
 		}
-	}
-}
-
-// TestMetricsForOtherHosts proves that the listener for other hosts serves only metrics,
-// and only with the configured token and certificate.
-func TestMetricsForOtherHosts(t *testing.T) {
-	dir := newSiteWith(t, aliceAndFirst...)
-	token := writeToken(t, dir)
-	alice, err := tls.LoadX509KeyPair(filepath.Join(dir, "users/alice/alice-cert.pem"), filepath.Join(dir, "users/alice/alice-key.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := selfSigned(t)
-	s := serveWith(t, dir, func(c *site.Config) {
-		c.Metrics = site.MetricsConfig{Listen: "127.0.0.1:0", TokenFile: filepath.Join(dir, "metrics.token"), ClientCA: filepath.Join(dir, "authority", "authority.pem")}
-	})
-	address := s.remoteMetrics(t)
-	for _, tt := range []struct {
-		name, path, authorization string
-		certificates              []tls.Certificate
-		want                      int // 0 for no answer
-	}{
-		{"metrics", "/metrics", "Bearer " + token, []tls.Certificate{alice}, 200},
-		{"readiness", "/readyz", "Bearer " + token, []tls.Certificate{alice}, 200},
-		{"no operations", "/slivers", "Bearer " + token, []tls.Certificate{alice}, 404},
-		{"no token", "/metrics", "", []tls.Certificate{alice}, 401},
-		{"a wrong token", "/metrics", "Bearer " + token[1:], []tls.Certificate{alice}, 401},
-		{"no certificate", "/metrics", "Bearer " + token, nil, 0},
-		{"a certificate of another authority", "/metrics", "Bearer " + token, []tls.Certificate{other}, 0},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: tt.certificates}}}
-			req, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+address+tt.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("Authorization", tt.authorization)
-			got := 0
-			if resp, err := c.Do(req); err == nil {
-				resp.Body.Close()
-				got = resp.StatusCode
-			}
-			if got != tt.want {
-				t.Errorf("answered %d, want %d", got, tt.want)
-			}
-		})
 	}
 }
