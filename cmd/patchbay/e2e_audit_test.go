@@ -1,13 +1,8 @@
 package main
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,7 +10,6 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/audit"
 	"patchbay/am/client"
 	"patchbay/am/testkit/wait"
 )
@@ -53,35 +47,6 @@ func (s *servedSite) newAuditUser(name string) *auditUser {
 	}
 	s.t.Cleanup(in.Close)
 	return in
-}
-
-// auditLines returns the lines of the site's audit and of its rotated files.
-func (s *servedSite) auditLines() (all []audit.Line) {
-	s.t.Helper()
-	files, err := audit.Files(filepath.Join(s.dir, "audit.log"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		var text io.Reader = f
-		if filepath.Ext(name) == ".gz" {
-			if text, err = gzip.NewReader(f); err != nil {
-				s.t.Fatal(err)
-			}
-		}
-		for in := bufio.NewScanner(text); in.Scan(); {
-			var l audit.Line
-			if json.Unmarshal(in.Bytes(), &l) == nil { // otherwise a crash has cut it off
-				all = append(all, l)
-			}
-		}
-		f.Close()
-	}
-	return all
 }
 
 // secrets match texts that must stay in the files of a site and its users.

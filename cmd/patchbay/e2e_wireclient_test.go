@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto"
 	"crypto/tls"
@@ -385,60 +384,4 @@ func (d document) ids() (clients, components []string) {
 	slices.Sort(clients)
 	slices.Sort(components)
 	return clients, components
-}
-
-// rawHTTP is a TLS connection with hand-written HTTP.
-type rawHTTP struct {
-	t testing.TB
-	net.Conn
-	in *bufio.Reader
-}
-
-func (h *rawHTTP) write(text string) {
-	h.t.Helper()
-	if _, err := h.Write([]byte(text)); err != nil {
-		h.t.Fatal(err)
-	}
-}
-
-// rawResponse is an HTTP answer as an old client reads it: a head, and a body of its
-// Content-Length.
-type rawResponse struct {
-	status string // the whole first line
-	head   map[string]string
-	body   []byte
-}
-
-// read fails without a Content-Length, since it cannot find the end of the body.
-func (h *rawHTTP) read() (a rawResponse) {
-	h.t.Helper()
-	a.head = map[string]string{}
-	for {
-		line, err := h.in.ReadString('\n')
-		if err != nil {
-			h.t.Fatalf("the answer ends within its head: %v", err)
-		}
-		line = strings.TrimRight(line, "\r\n")
-		if line == "" {
-			break
-		}
-		if a.status == "" {
-			a.status = line
-			continue
-		}
-		name, value, _ := strings.Cut(line, ":")
-		a.head[strings.ToLower(name)] = strings.TrimSpace(value)
-	}
-	if strings.Contains(a.status, " 100 ") {
-		return a
-	}
-	n, err := strconv.Atoi(a.head["content-length"])
-	if err != nil || a.head["transfer-encoding"] != "" {
-		h.t.Fatalf("%s without a length: Content-Length %q, Transfer-Encoding %q", a.status, a.head["content-length"], a.head["transfer-encoding"])
-	}
-	a.body = make([]byte, n)
-	if _, err := io.ReadFull(h.in, a.body); err != nil {
-		h.t.Fatalf("fewer than %d bytes: %v", n, err)
-	}
-	return a
 }

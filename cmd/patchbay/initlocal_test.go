@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"patchbay/am/site"
@@ -103,26 +102,5 @@ func TestInitLocalWithFlags(t *testing.T) {
 			t.Errorf("%v: exit status %d, folder %v", tt.args, code, err)
 		}
 		wantTexts(t, out, tt.want)
-	}
-}
-
-// TestSampleRequestsAreGranted allocates the request that init writes, in both kinds of
-// site.
-func TestSampleRequestsAreGranted(t *testing.T) {
-	site, _ := initLocal(t)
-	edit(t, filepath.Join(site, "providers", "local.prov"), " local --name", "  local --name") // the testbed of the host must not be started
-	edit(t, filepath.Join(site, "providers", "local.yaml"), "probe: true", "probe: false")     // and must not be called
-	for _, dir := range []string{newSite(t), site} {
-		for _, args := range [][]string{{"user", "alice"}, {"slice", "first", "--owner", "alice"}} {
-			if code, out := runCommand(t, append(args, "--config", dir)...); code != 0 {
-				t.Fatal(out)
-			}
-		}
-		s := serve(t, dir)
-		code, out := runCommand(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "alice"), "--slice", "first", "--urns", "Allocate", filepath.Join(dir, "request.xml"))
-		if code != 0 || strings.Count(out, "geni_allocated") < 2 {
-			t.Errorf("%d %s", code, out)
-		}
-		s.stop()
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -82,24 +81,6 @@ func (k *backupTest) wantNoLeftovers() {
 			}
 		}
 	}
-}
-
-// auditLines returns the number of lines in the audit for each journal entry.
-func (k *backupTest) auditLines() map[string]int {
-	k.t.Helper()
-	lines := map[string]int{}
-	for line := range strings.Lines(readFile(k.t, k.path("audit.log"))) {
-		var x struct {
-			Journal []string `json:"journal"`
-		}
-		if err := json.Unmarshal([]byte(line), &x); err != nil {
-			k.t.Fatal(err)
-		}
-		for _, id := range x.Journal {
-			lines[id]++
-		}
-	}
-	return lines
 }
 
 // TestBackupAndRestore backs up a served site, restores it after further reservations,
