@@ -73,14 +73,14 @@ func TestCommandsWithoutAnswerAreInDoubt(t *testing.T) {
 	} {
 		answer.Store(&tt.answer)
 		for _, args := range [][]string{
-			{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"reload"}, {"clock", "--trust"}, {"release", "--orphans", "x"},
+			{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"reload"}, {"release", "--orphans", "x"},
 		} {
 			code, out := runCommand(t, append(args, "--config", dir)...)
 			if code != 1 || !strings.Contains(out, doubt) || !strings.Contains(out, "journal --since 10m --config "+dir) || !strings.Contains(out, tt.want) || strings.Contains(out, "or root") {
 				t.Errorf("%s: %q: %d %s", tt.rule, args, code, out)
 			}
 		}
-		for _, args := range [][]string{{"slivers"}, {"nodes", "--orphans"}, {"clock"}} {
+		for _, args := range [][]string{{"slivers"}, {"nodes", "--orphans"}} {
 			if code, out := runCommand(t, append(args, "--config", dir)...); code != 1 || strings.Contains(out, "may have been done") {
 				t.Errorf("%s: %q: %d %s", tt.rule, args, code, out)
 			}

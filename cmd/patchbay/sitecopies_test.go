@@ -114,11 +114,11 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	wantTexts(t, serveRefused(t, staging), ways...)
 	alive()
 	refused(ways, "check")
-	for _, args := range [][]string{{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"clock", "--trust"},
+	for _, args := range [][]string{{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"},
 		{"check", "--life", "pc1", filepath.Join(k.dir, "providers", "simulated.prov")}} {
 		refused(ways, args...)
 	}
-	for _, args := range [][]string{{"slices"}, {"slivers"}, {"nodes"}, {"tasks"}, {"journal"}, {"clock"}, {"lockdown"}, {"check", "--user", "alice"}, {"manifest", "first"}, {"backup", filepath.Join(t.TempDir(), "b.db")}} {
+	for _, args := range [][]string{{"slices"}, {"slivers"}, {"nodes"}, {"tasks"}, {"journal"}, {"lockdown"}, {"check", "--user", "alice"}, {"manifest", "first"}, {"backup", filepath.Join(t.TempDir(), "b.db")}} {
 		if code, out := at(args...); code != 0 {
 			t.Errorf("%q of a copy: exit status %d\n%s", args, code, out)
 		}
