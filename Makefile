@@ -45,7 +45,7 @@ test: packages test-packages
 	$(DRAWN) $(GO) test -timeout 30m -v -skip '^TestOnHost' $$($(GO) list $(PACKAGES) | grep -vE $(ONHOST)) 2>&1 | tee .cache/test.log; status=$$?; \
 	  .ci/failures .cache/test.log; .ci/skips testdata/skips.txt .cache/test.log || status=1; exit $$status
 
-## test-host: run the tests of real nodes and links, as root (about 8 min on two idle cores)
+## test-host: run the tests of real nodes and links, as root
 test-host: packages test-packages
 	@mkdir -p .cache
 	$(DRAWN) $(GO) test -p 2 -timeout 30m -v $$($(GO) list $(PACKAGES) | grep -E $(ONHOST) | grep -vE $(ALONE)) 2>&1 | tee .cache/test-host.log; status=$$?; \
