@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -378,12 +377,8 @@ func TestOnHostDemo(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	wantTexts(t, string(out), "I am alice on server", "I am alice on near", "I am alice on far", "I am bob on server", "written before the restart", "greet.pl",
-		"hello from server to 10.0.0.2", "hello from server to 10.0.0.3", "processes 0 (were ", "files 0 (")
-	if strings.Contains(string(out), "processes 0 (were 0)") {
-		t.Errorf("it has counted nothing while the nodes were up:\n%s", out)
-	}
-	checkDemoMeasurements(t, string(out))
+	wantTexts(t, string(out), "I am alice on server", "I am alice on near", "I am alice on far", "(bob)", "written before the restart", "greet.pl",
+		"hello from server to 10.0.0.2", "hello from server to 10.0.0.3")
 	hoststate.Await(t, before, time.Minute)
 	wantTexts(t, readFile(t, filepath.Join(dir, "providers", "local.yaml")), "port_rest: 10m")
 
@@ -399,25 +394,6 @@ func TestOnHostDemo(t *testing.T) {
 		t.Error("an interrupted demonstration succeeds")
 	}
 	hoststate.Await(t, before, time.Minute)
-}
-
-// checkDemoMeasurements checks the order of magnitude of the measured values, in each
-// direction.
-func checkDemoMeasurements(t *testing.T, out string) {
-	t.Helper()
-	rows := regexp.MustCompile(`(?m)^ +(near|far|server) +(near|far|server) +([0-9.]+) Mbit/s +([0-9.]+) Mbit/s +([0-9.]+) ms +([0-9.]+) ms$`).FindAllStringSubmatch(out, -1)
-	if len(rows) != 4 {
-		t.Fatalf("%d directions are measured, not 4:\n%s", len(rows), out)
-	}
-	for _, row := range rows {
-		var v [4]float64
-		for i := range v {
-			v[i], _ = strconv.ParseFloat(row[3+i], 64)
-		}
-		if v[1] < v[0]/4 || v[1] > v[0]*2 || v[3] < v[2]-1 || v[3] > v[2]*2+20 {
-			t.Errorf("from %s to %s: %s", row[1], row[2], row[0])
-		}
-	}
 }
 
 // hostState returns everything on this host that belongs to the site.

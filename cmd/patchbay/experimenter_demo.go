@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -75,7 +74,7 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 			return err
 		}
 		defer os.RemoveAll(temporary)
-		dir, d.until = filepath.Join(temporary, "site"), " (until this ends; --keep DIR keeps it)"
+		dir = filepath.Join(temporary, "site")
 	}
 	if d.dir, err = filepath.Abs(dir); err != nil {
 		return err
@@ -83,9 +82,13 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 	if err := create.RequireEmpty(d.dir); err != nil {
 		return err
 	}
-	d.serve()
-	d.runSteps()
-	if err := d.close(); err != nil {
+	failed := d.serve()
+	for _, s := range demoSteps {
+		if failed == nil && (d.local || !s.local) {
+			failed = d.run(s)
+		}
+	}
+	if err := d.close(failed); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "\n%d steps in %.0f s. For an experiment of your own: %s\n", d.steps, time.Since(d.start).Seconds(), display.Command("up", "--example"))
@@ -110,7 +113,7 @@ func (o *demoOptions) chooseLocal(d *demo) (bool, error) {
 	case o.Provider == create.Local:
 		return false, fmt.Errorf("nodes cannot be containers of this host: %s", reason)
 	}
-	d.print("The nodes of this demonstration are simulated; they cannot be containers of this host:\n%s", reason)
+	d.print("The nodes of this demonstration are simulated; they cannot be containers of this host:\n" + reason)
 	return false, nil
 }
 
@@ -144,34 +147,26 @@ type demo struct {
 	out     io.Writer
 	start   time.Time
 	steps   int
-	err     error  // of the first failed command; no further command runs
 	program string // the path of this program
 	dir     string // of the site
 	work    string // the working directory of commands: the site's folder, once it exists
-	until   string // a note that the site's files are temporary, or ""
+	local   bool   // the nodes are containers of this host
 
 	server *supervisor.Process
 	log    bytes.Buffer // the server's log; read it only after the server has ended
-
-	local    bool // the nodes are containers of this host
-	testbed  *site.Testbed
-	settings []byte    // of the testbed, as written by init
-	whileUp  leftovers // counts while the nodes were up
 }
 
-func (d *demo) step(heading string) {
-	if d.err == nil {
-		d.steps++
-		fmt.Fprintf(d.out, "\n%2d. %s  [%.1fs]\n", d.steps, heading, time.Since(d.start).Seconds())
-	}
+func (d *demo) heading(text string) {
+	d.steps++
+	fmt.Fprintf(d.out, "\n%2d. %s  [%.1fs]\n", d.steps, text, time.Since(d.start).Seconds())
 }
 
 // print breaks long lines between XML elements, shortens lines that are still too long, and
 // prints at most 14 lines.
-func (d *demo) print(format string, args ...any) {
+func (d *demo) print(text string) {
 	const most, width, cut = 14, 100, 116
 	var lines []string
-	for line := range strings.SplitSeq(strings.TrimRight(fmt.Sprintf(format, args...), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		if len(line) > width {
 			line = strings.ReplaceAll(line, "><", ">\n      <")
 		}
@@ -189,7 +184,51 @@ func (d *demo) print(format string, args ...any) {
 	}
 }
 
-func (d *demo) run(ctx context.Context, line string) (string, error) {
+// run fails if a command fails, or if its output lacks a text.
+func (d *demo) run(s demoStep) error {
+	d.heading(s.heading)
+	for _, c := range s.commands {
+		line := d.command(c.line)
+		fmt.Fprintf(d.out, "    $ %s\n", line)
+		out, err := d.output(d.ctx, line)
+		if err != nil {
+			return err
+		}
+		for _, text := range c.want {
+			if !strings.Contains(out, text) {
+				return fmt.Errorf("%s: %q is missing in its output: %s", line, text, out)
+			}
+		}
+		switch c.shown {
+		case paragraph:
+			out, _, _ = strings.Cut(out, "\n\n")
+		case firstNode:
+			_, out, _ = strings.Cut(out, "<node ")
+			out, _, _ = strings.Cut(out, "</node>")
+			out = "<node " + out + "</node>"
+		case nothing:
+			continue
+		}
+		d.print(out)
+	}
+	return nil
+}
+
+// command replaces the names of this program and of patchbay-local by their paths if patchbay
+// is not on the PATH.
+func (d *demo) command(line string) string {
+	if !strings.ContainsRune(display.Program, filepath.Separator) {
+		return line
+	}
+	for _, name := range []string{"patchbay", "patchbay-local"} {
+		if rest, ok := strings.CutPrefix(line, name+" "); ok {
+			return display.ShellLine([]string{filepath.Join(filepath.Dir(d.program), name)}) + " " + rest
+		}
+	}
+	return line
+}
+
+func (d *demo) output(ctx context.Context, line string) (string, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	cmd.Dir, cmd.Env = d.work, append(os.Environ(), site.EnvPrefix+"CONFIG=", site.EnvPrefix+"URL=")
 	// Ctrl-C must end only this process, which then ends the command. So the command has
@@ -204,92 +243,30 @@ func (d *demo) run(ctx context.Context, line string) (string, error) {
 	return string(out), err
 }
 
-// command replaces the word patchbay by this program's path if patchbay is not on the PATH.
-func (d *demo) command(line string) string {
-	if rest, ok := strings.CutPrefix(line, "patchbay "); ok && strings.ContainsRune(display.Program, filepath.Separator) {
-		return display.ShellLine([]string{d.program}) + " " + rest
-	}
-	return line
-}
-
-func (d *demo) runShown(line string) (out string) {
-	if d.err == nil {
-		line = d.command(line)
-		fmt.Fprintf(d.out, "    $ %s\n", line)
-		out, d.err = d.run(d.ctx, line)
-	}
-	return out
-}
-
-// expect fails the demonstration if the output lacks one of the texts.
-func (d *demo) expect(line string, texts ...string) string {
-	out := d.runShown(line)
-	if d.err == nil {
-		d.print("%s", out)
-	}
-	for _, w := range texts {
-		if d.err == nil && !strings.Contains(out, w) {
-			d.err = fmt.Errorf("%s: %q is missing in its output: %s", line, w, out)
-		}
-	}
-	return out
-}
-
-// showFirstLines shows only the first paragraph. Later paragraphs are advice.
-func (d *demo) showFirstLines(line string) {
-	if made, _, _ := strings.Cut(d.runShown(line), "\n\n"); d.err == nil {
-		d.print("%s", made)
-	}
-}
-
-// showNode shows only the first node of the printed document.
-func (d *demo) showNode(what, line string) string {
-	out := d.runShown(line)
-	_, node, _ := strings.Cut(out, "<node ")
-	if node, _, ok := strings.Cut(node, "</node>"); ok {
-		d.print("--- the first node of the %s\n<node %s</node>", what, node)
-	}
-	return out
-}
-
-// offered returns the numbers of all nodes and of free nodes.
-func offered(ad string) (all, free int) {
-	return strings.Count(ad, "<node "), strings.Count(ad, `<available now="true"/>`)
-}
-
 // serve creates a site and starts its server. close stops the server.
-func (d *demo) serve() {
+func (d *demo) serve() error {
 	address, err := freeAddress()
 	if err != nil {
-		d.err = err
-		return
+		return err
 	}
 	provider := create.Simulated
 	if d.local {
 		provider = create.Local
 	}
-	d.step("Make a site")
-	d.showFirstLines("patchbay " + display.ShellLine([]string{"init", "--authority", "demo.example.org", "--provider", provider, "--listen", address, d.dir}))
-	if d.err != nil {
-		return
+	initLine := "patchbay " + display.ShellLine([]string{"init", "--authority", "demo.example.org", "--provider", provider, "--listen", address, d.dir})
+	if err := d.run(demoStep{"Make a site", false, []demoCommand{{initLine, paragraph, nil}}}); err != nil {
+		return err
 	}
-	d.print("$ %s", display.ShellLine([]string{"cd", d.dir}))
+	if err := site.ReplaceFile(filepath.Join(d.dir, site.RequestName), []byte(demoRequest), 0o644); err != nil {
+		return err
+	}
+	d.print("$ " + display.ShellLine([]string{"cd", d.dir}))
 	d.work = d.dir
-	if d.local && d.err == nil {
-		d.err = d.openTestbed()
-	}
-	if d.err == nil {
-		d.err = site.ReplaceFile(filepath.Join(d.dir, site.RequestName), []byte(demoRequest), 0o644)
-	}
-	d.runShown("sed -i 's/invite: no/invite: yes/' " + site.ConfigName)
 
-	d.step("Serve it")
+	d.heading("Serve it")
+	d.print("$ " + d.command("patchbay serve"))
 	listening := make(chan string, 1)
-	if d.err != nil {
-		return
-	}
-	d.print("$ %s", d.command("patchbay "+display.ShellLine([]string{"serve", "--config", d.dir})))
-	d.server, d.err = supervisor.Start(supervisor.Command{
+	d.server, err = supervisor.Start(supervisor.Command{
 		Path: d.program, Args: []string{"patchbay", "serve", "--config", d.dir},
 		Env:    append(os.Environ(), site.EnvPrefix+"ADMIN=127.0.0.1:0"), // the default port may be in use
 		Attr:   syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
@@ -302,69 +279,45 @@ func (d *demo) serve() {
 			}
 		},
 	})
-	if d.err != nil {
-		return
+	if err != nil {
+		return err
 	}
 	select {
 	case line := <-listening:
-		d.print("%s", line)
-		if d.local {
-			d.print("As root, serve also starts patchbay-local up, which runs the nodes.")
-		}
+		d.print(line)
 	case <-d.server.Exited():
-		d.err = fmt.Errorf("the server ended: %w", d.server.Wait())
+		return fmt.Errorf("the server ended: %w", d.server.Wait())
 	case <-d.ctx.Done():
-		d.err = d.ctx.Err()
+		return d.ctx.Err()
 	}
+	if d.local {
+		d.print("As root, serve also starts patchbay-local up, which runs the nodes.")
+	}
+	return nil
 }
 
-// openTestbed sets port_rest to 0, so that the ports of deleted nodes are released at once.
-func (d *demo) openTestbed() (err error) {
-	if d.testbed, err = site.OpenTestbed(filepath.Join(d.dir, site.ProvidersDir), create.Local); err != nil {
-		return err
-	}
-	if d.settings, err = os.ReadFile(d.testbed.Settings); err != nil {
-		return err
-	}
-	return site.ReplaceFile(d.testbed.Settings, portRest.ReplaceAll(d.settings, []byte("port_rest: 0s")), 0o644)
-}
-
-var portRest = regexp.MustCompile(`(?m)^port_rest: .*$`)
-
-// close stops the server. If a step failed, close shows the end of the server's log. It
-// always removes everything of the local testbed. The error includes the error of the
-// failed step.
-func (d *demo) close() error {
-	failed := d.err
+// close stops the server. If a step failed, close shows the end of the server's log. It always
+// removes everything of the local testbed. The error includes the error of the failed step.
+func (d *demo) close(failed error) error {
 	if d.server != nil {
 		d.server.Stop(time.Minute)
 		if failed == nil {
 			failed = d.server.Wait()
 		} else if !errors.Is(failed, context.Canceled) {
 			lines := strings.Split(strings.TrimSpace(d.log.String()), "\n")
-			d.print("--- the end of the log\n%s", strings.Join(lines[max(0, len(lines)-20):], "\n"))
+			d.print("--- the end of the log\n" + strings.Join(lines[max(0, len(lines)-20):], "\n"))
 		}
 	}
-	if d.testbed == nil {
+	if !d.local || d.work != d.dir {
 		return failed
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), 30*time.Second)
 	defer cancel()
-	d.step("Check that the host is as before")
-	clean := display.ShellLine([]string{d.testbed.Program, "clean", d.testbed.Settings})
-	d.print("$ %s", clean)
-	_, err := d.run(ctx, clean)
-	if err != nil {
-		err = fmt.Errorf("cannot clean up; try again: %w", err)
-	}
-	failed = errors.Join(failed, err, site.ReplaceFile(d.testbed.Settings, d.settings, 0o644))
-	left := countLeftovers(d.testbed.Instance)
-	for end := time.Now().Add(3 * time.Second); left != (leftovers{}) && time.Now().Before(end); left = countLeftovers(d.testbed.Instance) {
-		time.Sleep(20 * time.Millisecond) // the kernel removes some things later
-	}
-	d.print("What remains of the testbed: %s.", left.comparedTo(d.whileUp))
-	if left != (leftovers{}) {
-		failed = errors.Join(failed, fmt.Errorf("something of the testbed %s is left on this host: %s", d.testbed.Instance, left.comparedTo(d.whileUp)))
+	d.heading("Remove what is left of the testbed")
+	clean := d.command("patchbay-local clean providers/local.yaml")
+	d.print("$ " + clean)
+	if _, err := d.output(ctx, clean); err != nil {
+		failed = errors.Join(failed, fmt.Errorf("cannot clean up; try again: %w", err))
 	}
 	return failed
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -322,6 +323,8 @@ func (o ownSite) create(ctx context.Context, c console) error {
 	}
 	return nil
 }
+
+var portRest = regexp.MustCompile(`(?m)^port_rest: .*$`)
 
 // releasePortsAtOnce sets port_rest to 0. This is safe, since the site has no other user
 // that could reach the wrong node.

@@ -16,6 +16,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
+	"patchbay/am/testkit/hoststate"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 )
@@ -403,6 +404,15 @@ func TestOnHostUpToDown(t *testing.T) {
 	p := newOwnSiteUser(t)
 	as := func(sudo bool) *ownSiteUser { p.sudo = sudo; return p }
 	t.Cleanup(func() { p.sudo = true })
+	take := func(mark string) hoststate.State {
+		t.Helper()
+		now, err := hoststate.Take(hoststate.Options{Only: []string{mark}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now
+	}
+	before := take(p.rootsSite())
 	// A link in the user's folder does not lead root elsewhere.
 	elsewhere := t.TempDir()
 	if err := errors.Join(os.Symlink(elsewhere, p.state()), os.Lchown(p.state(), unprivilegedID, unprivilegedID)); err != nil {
@@ -439,9 +449,9 @@ func TestOnHostUpToDown(t *testing.T) {
 	if err != nil || bed == nil {
 		t.Fatal(bed, err)
 	}
-	had := countLeftovers(bed.Instance)
-	if had == (leftovers{}) {
-		t.Error("nothing of the testbed is counted")
+	ofTestbed := func() []string { return hoststate.Diff(before, take(bed.Instance)) }
+	if len(ofTestbed()) == 0 {
+		t.Error("nothing of the testbed is on the host")
 	}
 
 	if out := as(false).runOK([]string{"ssh", "server", "hostname"}); out != "server\n" {
@@ -491,5 +501,5 @@ func TestOnHostUpToDown(t *testing.T) {
 		}
 	}
 	as(true).wantNothingLeft()
-	wait.Until(t, "nothing is left on the host", func() bool { return countLeftovers(bed.Instance) == (leftovers{}) })
+	wait.Until(t, "nothing is left on the host", func() bool { return len(ofTestbed()) == 0 })
 }
