@@ -39,18 +39,6 @@ func SyncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// RemoveUnfinished removes the temporary files that killed calls of WriteFile for path have
-// left. No process may write path meanwhile.
-func RemoveUnfinished(path string) error {
-	entries, err := os.ReadDir(filepath.Dir(path))
-	for _, e := range entries {
-		if Unfinished(e.Name()) == filepath.Base(path) {
-			err = errors.Join(err, os.Remove(filepath.Join(filepath.Dir(path), e.Name())))
-		}
-	}
-	return err
-}
-
 // Unfinished recognizes a temporary file of WriteFile by its name. It returns the name of
 // the file that WriteFile was writing; "" if name is not such a temporary file. A temporary
 // file may be removed when no process writes in its folder.

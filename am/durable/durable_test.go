@@ -144,22 +144,6 @@ func TestModeIsExact(t *testing.T) {
 	}
 }
 
-func TestRemoveUnfinishedKeepsOtherFiles(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"file", ".file12", ".file", ".other12"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := RemoveUnfinished(filepath.Join(dir, "file")); err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || fmt.Sprint(entries) != "[- .file - .other12 - file]" {
-		t.Errorf("%v, %v", entries, err)
-	}
-}
-
 func TestUnfinished(t *testing.T) {
 	for name, want := range map[string]string{".file12": "file", ".file": "", "file12": "", "": "", ".12": ""} {
 		if got := Unfinished(name); got != want {

@@ -15,7 +15,8 @@
 //   - an interface in the host's network namespace, except one whose alias names another
 //     owner
 //
-// A namespace without a process, an open descriptor and a mount cannot be found.
+// A namespace without a process, an open descriptor and a mount cannot be found. Sockets are not
+// listed: they end with their processes, and their files are listed.
 //
 // Only tests import it. It needs root, and Linux.
 package hoststate

@@ -12,14 +12,12 @@ var namespaceLink = regexp.MustCompile(`^(cgroup|ipc|mnt|net|pid|time|user|uts):
 
 // takeNamespaces adds the namespaces of the threads of this process and of the test's
 // processes. It also adds the namespaces that descriptors of these processes keep alive. It
-// skips the namespaces of this process's main thread. It collects the inodes of these
-// processes' sockets in k.sockets.
+// skips the namespaces of this process's main thread.
 func (k *taker) takeNamespaces() error {
 	own := make(map[string]bool)
 	for _, e := range entries("/proc/self/ns") {
 		own[link(filepath.Join("/proc/self/ns", e.Name()))] = true
 	}
-	k.sockets = make(map[string]bool)
 	for _, p := range k.processes {
 		if !p.ours && !p.self {
 			continue
@@ -37,9 +35,6 @@ func (k *taker) takeNamespaces() error {
 			target := link(filepath.Join(dir, e.Name()))
 			if namespaceLink.MatchString(target) && !own[target] {
 				k.addOnce("namespace %s", target)
-			}
-			if len(target) > 9 && target[:8] == "socket:[" {
-				k.sockets[target[8:len(target)-1]] = true
 			}
 		}
 	}

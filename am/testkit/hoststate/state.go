@@ -46,7 +46,7 @@ func Take(o Options) (State, error) {
 	}
 	k := &taker{State: State{options: o, objects: make(map[string]int)}}
 	for _, part := range []func() error{
-		k.takeProcesses, k.takeNamespaces, k.takeCgroups, k.takeMounts, k.takeInterfaces, k.takeSockets,
+		k.takeProcesses, k.takeNamespaces, k.takeCgroups, k.takeMounts, k.takeInterfaces,
 		k.takeLoops, k.takeRoots, k.takeTemp,
 	} {
 		if err := part(); err != nil {
@@ -113,7 +113,6 @@ func Await(t testing.TB, baseline State, patience time.Duration) {
 type taker struct {
 	State
 	processes []*process
-	sockets   map[string]bool // inodes of the sockets that the test's processes have open
 }
 
 // add counts an object unless it has a mark of Options.Except.

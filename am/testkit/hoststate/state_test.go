@@ -2,7 +2,6 @@ package hoststate_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -195,23 +194,6 @@ func TestEveryKindOfLeakIsNamed(t *testing.T) {
 			_, undo := sleeper(t, "MARK="+mark, "sleep", "unshare", "-n")
 			return undo
 		}},
-		{"ListeningPort", "new: listening TCP socket on the host at 127.0.0.1:", func(t *testing.T) func() {
-			l, err := net.Listen("tcp4", "127.0.0.1:0")
-			if err == nil {
-				err = up("lo")
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return func() { l.Close() }
-		}},
-		{"ListeningSocket", "new: listening Unix socket on the host at \"" + root, func(t *testing.T) func() {
-			l, err := net.Listen("unix", filepath.Join(root, "socket"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return func() { l.Close() }
-		}},
 		{"LoopDevice", "new: loop device loop", func(t *testing.T) func() {
 			return loop(t, filepath.Join(dir, "disk"))
 		}},
@@ -303,21 +285,6 @@ func tunnel(t *testing.T, name string) *os.File {
 		t.Fatal(err)
 	}
 	return os.NewFile(uintptr(fd), "tun")
-}
-
-// up switches an interface on.
-func up(name string) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	r, err := unix.NewIfreq(name)
-	if err != nil {
-		return err
-	}
-	r.SetUint16(unix.IFF_UP)
-	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, r)
 }
 
 // loop binds a file to a free loop device.
