@@ -234,3 +234,13 @@ func TestWhoMayReadAConfiguration(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownKeysHideNoWrongValues has mistakes of both kinds in one file.
+func TestUnknownKeysHideNoWrongValues(t *testing.T) {
+	_, err := ParseConfig("f.yaml", []byte(smallest+"listenn: :1\nleases: {margin: soon, margn: 1h}\nhooks: {}\n"))
+	for _, want := range []string{"f.yaml:3: unknown key listenn", "f.yaml:4: unknown key leases.margn", "f.yaml:4: leases.margin: ", "f.yaml:5: hooks is a list"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in: %v", want, err)
+		}
+	}
+}

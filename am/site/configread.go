@@ -112,10 +112,11 @@ func parseConfig(file string, text []byte, useEnvironment bool) (*Config, error)
 			c.Origin.variables[s.key] = useEnvironment && os.Getenv(envName(s.key)) != ""
 		}
 	}
-	if err := c.Origin.merge(v, text); err != nil {
-		return nil, err
+	form := c.Origin.merge(v, text)
+	if _, ok := errors.AsType[*ConfigError](form); ok && len(c.Origin.lines) == 0 {
+		return nil, form // there is no key to read
 	}
-	var errs []error
+	errs := unjoined(form)
 	for _, err := range unjoined(v.Unmarshal(&c, func(d *mapstructure.DecoderConfig) {
 		d.TagName, d.Squash, d.WeaklyTypedInput, d.DecodeHook = "yaml", true, false, decodeText
 	})) {
@@ -256,10 +257,12 @@ func (o origin) merge(v *viper.Viper, text []byte) error {
 	if o.walk(doc.Content[0], reflect.ValueOf(&Config{}).Elem(), "", r); len(o.lines) > maxValues {
 		return &ConfigError{Where: o.File, Msg: fmt.Sprintf("it has more than %d values, or its aliases (*NAME) expand to so many; leave some out", maxValues)}
 	}
-	if r.Mistakes() == 0 {
-		if err := v.MergeConfig(bytes.NewReader(text)); err != nil {
-			r.Wrong(nil, "this cannot be read: %v", errors.Unwrap(err))
-		}
+	mistakes := r.Mistakes()
+	if mistakes > 0 { // the values of the other keys are read nevertheless
+		text, _ = yaml.Marshal(doc)
+	}
+	if err := v.MergeConfig(bytes.NewReader(text)); err != nil && mistakes == 0 {
+		r.Wrong(nil, "this cannot be read: %v", errors.Unwrap(err))
 	}
 	return configError(r.Err())
 }
@@ -281,10 +284,12 @@ func configError(err error) error {
 	return errors.Join(errs...)
 }
 
-// walk records the lines of the keys below n, and reports mistakes in their form. v has the type
-// of the value of n, and key is its full key; "" for the root.
-func (o origin) walk(n *yaml.Node, v reflect.Value, key string, r *yamlfile.Reader) {
+// walk records the lines of the keys below n, reports mistakes in their form, and removes keys
+// with mistakes. v has the type of the value of n, and key is its full key; "" for the root. It
+// returns false if n itself has a wrong form.
+func (o origin) walk(n *yaml.Node, v reflect.Value, key string, r *yamlfile.Reader) bool {
 	n = yamlfile.Deref(n)
+	mistakes := r.Mistakes()
 	switch isList := v.Kind() == reflect.Slice; {
 	case isList && n.Kind != yaml.SequenceNode && (n.Kind == yaml.MappingNode || v.Type().Elem().Kind() == reflect.Struct):
 		r.Wrong(n, "%s is a list; each entry begins with a dash", withoutIndexes(key))
@@ -292,17 +297,25 @@ func (o origin) walk(n *yaml.Node, v reflect.Value, key string, r *yamlfile.Read
 	case isList:
 		for i, item := range n.Content {
 			if o.isTooMuch(r) {
-				return
+				return true
 			}
 			at := fmt.Sprintf("%s[%d]", key, i)
 			o.lines[at] = item.Line
 			o.walk(item, reflect.Zero(v.Type().Elem()), at, r)
 		}
-	case v.Kind() == reflect.Struct:
+	case v.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
 		o.walkKeys(n, v, key, r)
+		return true
+	case v.Kind() == reflect.Struct:
+		var names []string
+		for name := range fields(v) {
+			names = append(names, name)
+		}
+		r.Wrong(n, "%s needs keys below it: %s", cmp.Or(withoutIndexes(key), "the file"), strings.Join(names, ", "))
 	case n.Kind != yaml.ScalarNode:
 		r.Wrong(n, "%s: it must be a single value", withoutIndexes(key))
 	}
+	return r.Mistakes() == mistakes
 }
 
 func (o origin) isTooMuch(r *yamlfile.Reader) bool {
@@ -311,14 +324,7 @@ func (o origin) isTooMuch(r *yamlfile.Reader) bool {
 
 func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, r *yamlfile.Reader) {
 	known := maps.Collect(fields(v))
-	if n.Kind != yaml.MappingNode {
-		var names []string
-		for name := range fields(v) {
-			names = append(names, name)
-		}
-		r.Wrong(n, "%s needs keys below it: %s", cmp.Or(withoutIndexes(prefix), "the file"), strings.Join(names, ", "))
-		return
-	}
+	var kept []*yaml.Node
 	if prefix != "" {
 		prefix += "."
 	}
@@ -336,11 +342,11 @@ func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, r *yamlfi
 			r.Wrong(key, "unknown key %.100s; %s", withoutIndexes(full), hint)
 		} else if o.lines[full] > 0 {
 			r.Wrong(key, "%s is given twice", withoutIndexes(full))
-		} else {
-			o.lines[full] = key.Line
-			o.walk(value, field, full, r)
+		} else if o.lines[full] = key.Line; o.walk(value, field, full, r) {
+			kept = append(kept, key, value)
 		}
 	}
+	n.Content = kept
 }
 
 // namesake returns the full key of a single value whose last part is name; "" for none or several.
