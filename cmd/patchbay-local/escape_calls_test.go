@@ -44,16 +44,6 @@ func callAttempts() []attempt {
 		attempt{"sockets", "every netlink protocol 0 to 31", "0 4 12 15 16", 0, netlinks},
 	)
 	add("mounts", "EPERM", map[string]func() string{
-		"mount a tmpfs":                one(unix.SYS_MOUNT, text("x"), text("/mnt"), text("tmpfs"), 0, 0),
-		"mount proc anew":              one(unix.SYS_MOUNT, text("proc"), text("/mnt"), text("proc"), 0, 0),
-		"mount sysfs anew":             one(unix.SYS_MOUNT, text("sysfs"), text("/mnt"), text("sysfs"), 0, 0),
-		"mount cgroup":                 one(unix.SYS_MOUNT, text("cgroup"), text("/mnt"), text("cgroup"), 0, text("pids")),
-		"mount cgroup2":                one(unix.SYS_MOUNT, text("cgroup2"), text("/mnt"), text("cgroup2"), 0, 0),
-		"mount debugfs":                one(unix.SYS_MOUNT, text("debugfs"), text("/mnt"), text("debugfs"), 0, 0),
-		"mount tracefs":                one(unix.SYS_MOUNT, text("tracefs"), text("/mnt"), text("tracefs"), 0, 0),
-		"mount binfmt_misc":            one(unix.SYS_MOUNT, text("b"), text("/mnt"), text("binfmt_misc"), 0, 0),
-		"mount efivarfs":               one(unix.SYS_MOUNT, text("e"), text("/mnt"), text("efivarfs"), 0, 0),
-		"mount devtmpfs":               one(unix.SYS_MOUNT, text("d"), text("/mnt"), text("devtmpfs"), 0, 0),
 		"mount ext4 of a loop device":  one(unix.SYS_MOUNT, text("/dev/loop0"), text("/mnt"), text("ext4"), unix.MS_RDONLY, 0),
 		"bind / elsewhere":             one(unix.SYS_MOUNT, text("/"), text("/mnt"), 0, unix.MS_BIND|unix.MS_REC, 0),
 		"remount / writable for all":   one(unix.SYS_MOUNT, 0, text("/"), 0, unix.MS_REMOUNT, 0),
@@ -74,6 +64,9 @@ func callAttempts() []attempt {
 		"mount_setattr":                one(unix.SYS_MOUNT_SETATTR, here, text("/sys"), 0, 0, 0),
 		"pivot_root":                   one(unix.SYS_PIVOT_ROOT, text("/"), text("/mnt")),
 	})
+	for _, name := range []string{"tmpfs", "proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "binfmt_misc", "efivarfs", "devtmpfs"} {
+		add("mounts", "EPERM", map[string]func() string{"mount " + name: one(unix.SYS_MOUNT, text("x"), text("/mnt"), text(name), 0, 0)})
+	}
 	spaces := map[string]uintptr{
 		"user": unix.CLONE_NEWUSER, "mount": unix.CLONE_NEWNS, "pid": unix.CLONE_NEWPID, "net": unix.CLONE_NEWNET,
 		"uts": unix.CLONE_NEWUTS, "ipc": unix.CLONE_NEWIPC, "cgroup": unix.CLONE_NEWCGROUP,

@@ -328,17 +328,14 @@ func (a *arena) descriptors(t *testing.T) map[string]string {
 	say := func(way, out string, err error) { found[way] = strings.TrimSpace(out) + errorText(err) }
 	out, err := a.enter(nodeA, nil, list)
 	say("patchbay-local enter", out, err)
-	out, err = a.ssh(t, nodeA, list)
-	say("ssh with a command", out, err)
-	out, err = a.ssh(t, nodeA, "-tt", list)
-	say("ssh with a terminal", out, err)
-	out, err = a.ssh(t, nodeA, "sudo -n bash -c '"+strings.ReplaceAll(list, "'", `'"'"'`)+"'")
-	say("sudo", out, err)
-
-	shell := exec.CommandContext(t.Context(), require.SSH(t), a.sshArgs(t, nodeA, "alice")...)
-	shell.Stdin = strings.NewReader(list + "\nexit\n")
-	text, err := shell.Output()
-	say("ssh with a shell", string(text), err)
+	for way, args := range map[string][]string{
+		"ssh with a command": {list}, "ssh with a terminal": {"-tt", list}, "sudo": {"sudo -n bash -c '" + strings.ReplaceAll(list, "'", `'"'"'`) + "'"},
+	} {
+		out, err = a.ssh(t, nodeA, args...)
+		say(way, out, err)
+	}
+	r := finish(exec.CommandContext(t.Context(), require.SSH(t), a.sshArgs(t, nodeA, "alice")...), strings.NewReader(list+"\nexit\n"))
+	say("ssh with a shell", r.out, nil)
 
 	sftp := exec.CommandContext(t.Context(), require.SSH(t), append([]string{"-s"}, append(a.sshArgs(t, nodeA, "alice"), "sftp")...)...)
 	in, err := sftp.StdinPipe()
