@@ -36,7 +36,7 @@ var argumentWords = map[string]completer{
 	"manifest": (*completion).siteSlices, "release": (*completion).siteSlices, "renew": (*completion).siteSlices, "thaw": (*completion).siteSlices,
 	"nodes": (*completion).components, "drain": (*completion).components, "undrain": (*completion).components, "maintenance": (*completion).components,
 	"delegate": (*completion).ownedSlices, "share": (*completion).ownedSlices, "down": (*completion).ownedSlices, "extend": (*completion).ownedSlices, "export": (*completion).ownedSlices, "status": someOf(),
-	"guide": someOf(guideTopics()...), "authority": someOf(authorityActions...), "login": someOf(), "probe": someOf(), "serve": someOf(), "demo": someOf(), "reload": someOf(), "clock": someOf(), "move": someOf(), "lockdown": someOf(), "usage": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
+	"guide": someOf(guideTopics()...), "authority": someOf(authorityActions...), "login": someOf(), "probe": someOf(), "serve": someOf(), "demo": someOf(), "reload": someOf(), "move": someOf(), "lockdown": someOf(), "usage": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
 }
 
 var flagFiles = []string{"against", "backup", "bundle", "ca", "config", "content", "credential", "dir", "fits", "junit", "keep", "list", "out", "output", "passphrase-file", "request", "ssh-key", "svg", "with"}
