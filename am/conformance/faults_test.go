@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"patchbay/am/conformance"
+	"patchbay/am/testkit/require"
 )
 
 // TestProbeOfFaults runs the probe on aggregates whose provider has a fault. It must call exactly
@@ -22,6 +23,9 @@ func TestProbeOfFaults(t *testing.T) {
 		{"lose", "", "", time.Minute},
 		{"hang", "life3.configured", "is geni_pending_allocation", 3 * time.Second},
 	} {
+		if !require.Long() && (x.fault == "slow" || x.fault == "die") { // they take half a minute
+			continue
+		}
 		t.Run(x.fault, func(t *testing.T) {
 			t.Parallel() // it mostly waits
 			c := newProbeLab(t, x.fault+": 1").config(t, "first")

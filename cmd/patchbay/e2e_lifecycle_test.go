@@ -53,6 +53,7 @@ const envBurst = "PATCHBAY_LIMITS_MAX_CHANGES_BURST"
 
 func TestMain(m *testing.M) {
 	display.Program = "patchbay" // instead of the name of the test
+	require.FastPython()
 	// Tests work faster than people, so the limit on changes is high.
 	os.Setenv(envBurst, "1000000")
 	code := m.Run()

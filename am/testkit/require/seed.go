@@ -20,6 +20,10 @@ func Rounds(daily, long int) int {
 	return daily
 }
 
+// Daily reports whether row i of a long table runs: each n-th one or, if PATCHBAY_LONG is set,
+// every one.
+func Daily(i, n int) bool { return Long() || i%n == 0 }
+
 // Seed returns the seed for the random numbers of a test, and logs it. The seed is
 // PATCHBAY_SEED if that variable is set. Otherwise it is a random number if PATCHBAY_LONG is
 // set, and else 1.

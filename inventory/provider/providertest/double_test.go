@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/provider"
 )
 
@@ -38,10 +39,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil { // tests mostly wait for processes
 		panic(err)
 	}
-	// A python3 that is a script, such as that of pyenv, takes long to start the interpreter.
-	if python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output(); err == nil {
-		os.Setenv("PATH", filepath.Dir(strings.TrimSpace(string(python)))+":"+os.Getenv("PATH"))
-	}
+	require.FastPython()
 	os.Exit(m.Run())
 }
 
