@@ -13,7 +13,7 @@ PACKAGES := ./...
 # Packages whose tests need the host for themselves. make test-host runs them, and in other packages the tests named TestOnHost….
 ONHOST   := '^patchbay/(cmd/patchbay-(local|lxd)|inventory/local|am/testkit)'
 # Those that measure times or look at objects of the whole host. They run one at a time, the others two at a time.
-ALONE    := '^patchbay/(cmd/patchbay-(local|lxd)|inventory/local/(cgroup|doctor|egress|fabric|node|testbed|vswitch)|am/testkit/(guest|hoststate))$$'
+ALONE    := '^patchbay/(cmd/patchbay-(local|lxd)|inventory/local/(cgroup|doctor|egress|fabric|node|testbed|vswitch)|am/testkit/hoststate)$$'
 # All checks of staticcheck except ST1000: packages have their comment in doc.go, and test packages need none.
 CHECKS   := all,-ST1000
 FUZZTIME ?= 20s

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"flag"
 	"fmt"
 	"net"
 	"net/url"
@@ -54,6 +55,10 @@ const envBurst = "PATCHBAY_LIMITS_MAX_CHANGES_BURST"
 func TestMain(m *testing.M) {
 	display.Program = "patchbay" // instead of the name of the test
 	require.FastPython()
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil { // tests often wait
+		panic(err)
+	}
 	// Tests work faster than people, so the limit on changes is high.
 	os.Setenv(envBurst, "1000000")
 	code := m.Run()
