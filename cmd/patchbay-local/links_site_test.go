@@ -20,23 +20,6 @@ type linkProperties struct {
 	loss     float64 // per cent
 }
 
-func (a linkProperties) String() string {
-	var words []string
-	if a.capacity > 0 {
-		words = append(words, fmt.Sprintf("%g Mbit/s", float64(a.capacity)/1000))
-	}
-	if a.latency > 0 {
-		words = append(words, fmt.Sprintf("%g ms", a.latency))
-	}
-	if a.loss > 0 {
-		words = append(words, fmt.Sprintf("%g %%", a.loss))
-	}
-	if len(words) == 0 {
-		return "as is"
-	}
-	return strings.Join(words, ", ")
-}
-
 // pair is a direction of a link, by the letters of its nodes: "ab" is from a to b.
 type pair string
 

@@ -1,90 +1,54 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
 	"patchbay/am/testkit/require"
 )
 
-// testLinks are links of all kinds, for what makes them: all properties alone
-// and together, each direction alone, and of a LAN.
-func testLinks() []testLink {
-	same := func(name string, a linkProperties) testLink { return between(name, a, a) }
-	oneWay := func(name string, a linkProperties) testLink { return between(name, a, linkProperties{}) }
-	ten := linkProperties{capacity: 10e3}
-	return []testLink{
-		same("1 Mbit", linkProperties{capacity: 1e3}), same("10 Mbit", ten),
-		same("100 Mbit", linkProperties{capacity: 100e3}), same("1000 Mbit", linkProperties{capacity: 1000e3}),
-		oneWay("10 Mbit there", ten),
-		between("10 there, 100 back", ten, linkProperties{capacity: 100e3}),
-		same("1 %", linkProperties{loss: 1}), same("5 %", linkProperties{loss: 5}), same("10 %", linkProperties{loss: 10}),
-		oneWay("10 % there", linkProperties{loss: 10}),
-		same("10 Mbit, 5 %", linkProperties{capacity: 10e3, loss: 5}),
-		{"LAN of 10 Mbit", "abc", map[pair]linkProperties{"ab": ten, "ac": ten, "ba": ten, "bc": ten, "ca": ten, "cb": ten}},
-		same("1 ms", linkProperties{latency: 1}), same("10 ms", linkProperties{latency: 10}), same("100 ms", linkProperties{latency: 100}),
-		oneWay("10 ms there", linkProperties{latency: 10}),
-		same("10 Mbit, 10 ms", linkProperties{capacity: 10e3, latency: 10}),
-		between("all, each way its own", linkProperties{10e3, 20, 1}, linkProperties{20e3, 5, 5}),
-		testLink{"LAN of pairs", "abc", map[pair]linkProperties{
-			"ab": {capacity: 10e3}, "ba": {capacity: 10e3}, "ac": {latency: 10}, "ca": {latency: 20}, "bc": {loss: 5}, "cb": {latency: 5, loss: 10},
-		}},
-	}
-}
-
-// TestLinksHaveRequestedProperties sends real traffic between real nodes, over links made by
-// each of the means that this host has.
-func TestLinksHaveRequestedProperties(t *testing.T) {
+// TestLinks sends traffic between real nodes, over links made by each of the means that this
+// host has. The packages fabric and vswitch test each property with each of the means.
+func TestLinks(t *testing.T) {
 	require.Root(t)
 	require.TUN(t)
-	emulators := []string{"auto", "vswitch"}
-	// One value of each property; by the vswitch what is made otherwise there.
-	drop := map[string][]string{"auto": {"1 Mbit", "100 Mbit", "1 %", "10 %", "1 ms", "100 ms"}}
-	drop["vswitch"] = append([]string{"10 Mbit", "5 %", "1000 Mbit", "10 Mbit there", "10 there, 100 back", "10 ms there", "10 Mbit, 10 ms", "LAN of pairs"}, drop["auto"]...)
-	sites := make(map[string]*linkSite)
-	for _, emulator := range emulators {
-		all := slices.DeleteFunc(testLinks(), func(l testLink) bool { return slices.Contains(drop[emulator], l.name) })
-		sites[emulator] = newTestSite(t, "links-"+emulator[:2], "emulator: "+emulator).join(t, "shaped", 0, all)
-	}
-	// What waits for the clock does so together.
-	results := make(map[string]chan []measured)
-	for _, emulator := range emulators {
-		results[emulator] = make(chan []measured, 1)
-		go func() { results[emulator] <- sites[emulator].measure(t, emulator, roughly) }()
-	}
-	var rows []measured
-	for _, emulator := range emulators {
-		rows = append(rows, <-results[emulator]...)
-	}
-	for _, r := range rows {
-		if !r.good {
-			t.Errorf("%s, %s, %s, %s: asked for %s, measured %s", r.emulator, r.link, r.pair, r.what, r.asked, r.got)
-		}
-	}
-	var b bytes.Buffer
-	printMeasured(&b, rows)
-	t.Logf("links:\n%s", &b)
+	ten := linkProperties{capacity: 10e3}
+	all := between("all, each way its own", linkProperties{10e3, 20, 1}, linkProperties{20e3, 5, 5})
+	t.Run("VSwitch", func(t *testing.T) {
+		newTestSite(t, "links-vs", "emulator: vswitch").join(t, "shaped", 0, []testLink{
+			all, {"LAN of 10 Mbit", "abc", map[pair]linkProperties{"ab": ten, "ac": ten, "ba": ten, "bc": ten, "ca": ten, "cb": ten}},
+		}).measure(t, "vswitch")
+	})
+	b := newTestSite(t, "links-t")
+	t.Run("Properties", func(t *testing.T) {
+		b.join(t, "shaped", 0, []testLink{
+			all, between("10 Mbit there", ten, linkProperties{}), between("10 there, 100 back", ten, linkProperties{capacity: 100e3}),
+			between("1000 Mbit", linkProperties{capacity: 1000e3}, linkProperties{capacity: 1000e3}),
+			between("10 ms there", linkProperties{latency: 10}, linkProperties{}), between("5 %", linkProperties{loss: 5}, linkProperties{loss: 5}),
+			{"LAN of pairs", "abc", map[pair]linkProperties{
+				"ab": {capacity: 10e3}, "ba": {capacity: 10e3}, "ac": {latency: 10}, "ca": {latency: 20}, "bc": {loss: 5}, "cb": {latency: 5, loss: 10},
+			}},
+		}).measure(t, "auto")
+	})
+	t.Run("Linktest", func(t *testing.T) { linktestMeasures(t, b) })
+	t.Run("Hostile", func(t *testing.T) { nodesCannotChangeLinks(t, b) })
 }
 
-// TestLinktest measures a link between nodes with the command, as operators do.
-func TestLinktest(t *testing.T) {
-	require.Root(t)
+// linktestMeasures measures a link between nodes with the command, as operators do.
+func linktestMeasures(t *testing.T, b *testSite) {
 	require.Tool(t, "ping")
 	require.Tool(t, "iperf3")
-	b := newTestSite(t, "links-verb")
-	b.join(t, "measured", 0, []testLink{
-		between("lan", linkProperties{capacity: 10e3, latency: 5}, linkProperties{capacity: 20e3, latency: 5}),
-		{name: "other", nodes: "bc"},
+	// The names are unique on this testbed.
+	b.join(t, "measured", 20, []testLink{
+		{"lan", "xy", map[pair]linkProperties{"xy": {capacity: 10e3, latency: 5}, "yx": {capacity: 20e3, latency: 5}}}, {name: "other", nodes: "yz"},
 	})
 	run := func(args ...string) (string, error) {
 		out, err := exec.Command(binary(), append([]string{"linktest"}, args...)...).CombinedOutput()
 		return string(out), err
 	}
-	out, err := run("--time", "1s", "--json", b.settings, "a", "b")
+	out, err := run("--time", "1s", "--json", b.settings, "x", "y")
 	var results []linkResult
 	if err != nil || json.Unmarshal([]byte(out), &results) != nil || len(results) != 1 {
 		t.Fatalf("%v: %s", err, out)
@@ -98,10 +62,10 @@ func TestLinktest(t *testing.T) {
 		name, want string
 		args       []string
 	}{
-		{"NoLink", "share no link with an address", []string{b.settings, "a", "c"}},
-		{"OneNode", "share no link with an address", []string{b.settings, "a", "a"}},
-		{"NoNode", "there is no node nope", []string{b.settings, "a", "nope"}},
-		{"Time", "--time is not between 1s and 1m0s", []string{"--time", "0s", b.settings, "a", "b"}},
+		{"NoLink", "share no link with an address", []string{b.settings, "x", "z"}},
+		{"OneNode", "share no link with an address", []string{b.settings, "x", "x"}},
+		{"NoNode", "there is no node nope", []string{b.settings, "x", "nope"}},
+		{"Time", "--time is not between 1s and 1m0s", []string{"--time", "0s", b.settings, "x", "y"}},
 	} {
 		if out, err := run(tt.args...); err == nil || !strings.Contains(out, tt.want) {
 			t.Errorf("%s: %v: %s", tt.name, err, out)
