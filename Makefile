@@ -39,13 +39,13 @@ demo: build
 # The number of random cases and the seed of random tests. They are the same each time, except in check-full.
 DRAWN    := RAPID_CHECKS=$${RAPID_CHECKS:-30} RAPID_SEED=$${RAPID_SEED:-1}
 
-## test: run the tests that need neither real nodes nor links (10 min on two idle cores with empty caches)
+## test: run the tests that need neither real nodes nor links (about 10 min on two cores)
 test: packages test-packages
 	@mkdir -p .cache
 	$(DRAWN) $(GO) test -timeout 30m -v -skip '^TestOnHost' $$($(GO) list $(PACKAGES) | grep -vE $(ONHOST)) 2>&1 | tee .cache/test.log; status=$$?; \
 	  .ci/failures .cache/test.log; .ci/skips testdata/skips.txt .cache/test.log || status=1; exit $$status
 
-## test-host: run the tests of real nodes and links, as root
+## test-host: run the tests of real nodes and links, as root (about 25 min)
 test-host: packages test-packages
 	@mkdir -p .cache
 	$(DRAWN) $(GO) test -p 2 -timeout 30m -v $$($(GO) list $(PACKAGES) | grep -E $(ONHOST) | grep -vE $(ALONE)) 2>&1 | tee .cache/test-host.log; status=$$?; \
