@@ -113,8 +113,8 @@ func parseConfig(file string, text []byte, useEnvironment bool) (*Config, error)
 		}
 	}
 	form := c.Origin.merge(v, text)
-	if _, ok := errors.AsType[*ConfigError](form); ok && len(c.Origin.lines) == 0 {
-		return nil, form // there is no key to read
+	if n := len(c.Origin.lines); form != nil && (n == 0 || n > maxValues) {
+		return nil, form // there is nothing to read, or too much
 	}
 	errs := unjoined(form)
 	for _, err := range unjoined(v.Unmarshal(&c, func(d *mapstructure.DecoderConfig) {

@@ -179,7 +179,9 @@ func (s *Site) serveReload(w http.ResponseWriter, r *http.Request) {
 		if !ok {
 			return
 		}
-		report, err = s.reloadInventory(context.WithoutCancel(r.Context()), order.Operator)
+		if report, err = s.reloadInventory(context.WithoutCancel(r.Context()), order.Operator); err == nil {
+			report.Clock = s.trustClock(order.Operator)
+		}
 	} else {
 		var inv *inventory.Inventory
 		if report, inv, err = s.tryInventory(); err == nil {

@@ -238,7 +238,6 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 		act.Text = display.Count(len(r.Changes)+r.MoreChanges, "change")
 	}
 	s.recordAct(act.Operator, act.What, act.Text)
-	r.Clock = s.trustClock(operator)
 	if err != nil {
 		return r, fmt.Errorf("the new inventory is used, but its effect on slivers cannot be determined: %w", err)
 	}

@@ -23,13 +23,13 @@ their slices and the ends of their leases. A mistake in the inventory, a provide
 the policy changes nothing. "patchbay check" shows all this in advance.
 
 After a jump of the host's clock, it also makes the server trust that clock: leases that
-are over by it end at once.
+are over by it end at once. SIGHUP does not, since other programs send it.
 
 A local testbed that the server has started is restarted if its settings have changed. For
 other files, it says which changes need a restart of the server or of the testbed.
 
-SIGHUP does the same, reads the certificates and the trust folder again, and logs the
-result.`
+SIGHUP makes the server read the same files, and also the certificates and the trust
+folder, and log the result.`
 
 type reloadOptions struct{ site siteFlag }
 
@@ -58,13 +58,13 @@ func (o *reloadOptions) Run(ctx context.Context, c console) error {
 }
 
 func printReload(out io.Writer, r *site.ReloadReport) {
+	if r.Clock != "" {
+		fmt.Fprintf(out, "Leases follow the host's clock again: it is %s.\n", r.Clock)
+	}
 	if len(r.Changes) == 0 {
 		fmt.Fprintln(out, "The inventory has not changed.")
 	} else {
 		fmt.Fprintln(out, "The server uses the new inventory. Changes:")
-	}
-	if r.Clock != "" {
-		fmt.Fprintf(out, "Leases follow the host's clock again: it is %s.\n", r.Clock)
 	}
 	for _, c := range r.Changes {
 		fmt.Fprintf(out, "  %s\n", display.Printable(c.String()))
