@@ -54,7 +54,10 @@ func (s State) Jumped() bool { return !s.Since.IsZero() }
 func New(o Options) *Clock {
 	o.Jump = cmp.Or(o.Jump, DefaultJump)
 	if o.Read == nil {
-		o.Read, o.Synced = read, synced
+		o.Read = read
+	}
+	if o.Synced == nil {
+		o.Synced = synced
 	}
 	c := &Clock{opt: o}
 	c.wall, c.steady = o.Read()
