@@ -92,7 +92,7 @@ func (s *site) during(b behaviour, call func() answer, do func()) answer {
 func TestAnEndTimeThatPassesMeanwhileIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	end := time.Now().Add(2 * time.Second).Truncate(time.Second)
+	end := time.Now().Add(4 * time.Second).Truncate(time.Second)
 	wish := append(xmlrpc.Struct{{Name: "geni_end_time", Value: end.UTC().Format(time.RFC3339)}}, options...)
 	a := s.during(behaviour{}, func() answer {
 		return s.serve(t.Context(), 3, "Allocate", s.slice, creds(s.cred), request("pc1"), wish)
@@ -191,7 +191,7 @@ func (s *site) held() int {
 
 func TestASlowProviderKeepsNobodyElseWaiting(t *testing.T) {
 	t.Parallel()
-	s := newImpatientSite(t, 4*time.Second)
+	s := newImpatientSite(t, 8*time.Second)
 	s.behave("slow", behaviour{Dry: "hang"})
 	slice, cred := s.sliceNamed("waits")
 	answered := make(chan answer, 1)
