@@ -16,7 +16,7 @@ func Tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		missing(t, name, "the program %s is not installed", name)
+		Missing(t, name, "the program %s is not installed", name)
 	}
 	return path
 }
@@ -25,7 +25,7 @@ func Tool(t testing.TB, name string) string {
 func Root(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		missing(t, "root", "the test needs root")
+		Missing(t, "root", "the test needs root")
 	}
 }
 
@@ -33,10 +33,10 @@ func Root(t testing.TB) {
 func NetNS(t testing.TB) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		missing(t, "netns", "network namespaces need root on Linux")
+		Missing(t, "netns", "network namespaces need root on Linux")
 	}
 	if _, err := os.Stat("/proc/self/ns/net"); err != nil {
-		missing(t, "netns", "the kernel has no network namespaces")
+		Missing(t, "netns", "the kernel has no network namespaces")
 	}
 }
 
@@ -45,7 +45,7 @@ func TUN(t testing.TB) {
 	t.Helper()
 	f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
 	if err != nil {
-		missing(t, "tun", "cannot open /dev/net/tun: %v", err)
+		Missing(t, "tun", "cannot open /dev/net/tun: %v", err)
 	}
 	f.Close()
 }
@@ -55,11 +55,11 @@ func TUN(t testing.TB) {
 func SSH(t testing.TB) string {
 	t.Helper()
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
-		missing(t, "ssh", "the program ssh-keygen is not installed")
+		Missing(t, "ssh", "the program ssh-keygen is not installed")
 	}
 	path, err := exec.LookPath("ssh")
 	if err != nil {
-		missing(t, "ssh", "the program ssh is not installed")
+		Missing(t, "ssh", "the program ssh is not installed")
 	}
 	return path
 }
@@ -72,11 +72,11 @@ func Shared(t testing.TB, elems ...string) string {
 	t.Helper()
 	dir := os.Getenv("PATCHBAY_CORPUS")
 	if dir == "" {
-		missing(t, "shared", "PATCHBAY_CORPUS does not name the folder of the corpus")
+		Missing(t, "shared", "PATCHBAY_CORPUS does not name the folder of the corpus")
 	}
 	path := filepath.Join(append([]string{dir}, elems...)...)
 	if _, err := os.Stat(path); err != nil {
-		missing(t, "shared", "the corpus is incomplete: %v", err)
+		Missing(t, "shared", "the corpus is incomplete: %v", err)
 	}
 	return path
 }
@@ -88,8 +88,8 @@ func Required(name string) bool {
 	})
 }
 
-// missing skips the test, or fails it if name is in PATCHBAY_REQUIRE.
-func missing(t testing.TB, name, format string, args ...any) {
+// Missing skips the test, or fails it if name is in PATCHBAY_REQUIRE.
+func Missing(t testing.TB, name, format string, args ...any) {
 	t.Helper()
 	if Required(name) {
 		t.Fatalf("required by PATCHBAY_REQUIRE: "+format, args...)
