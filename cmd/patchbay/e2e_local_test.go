@@ -378,7 +378,7 @@ func TestOnHostDemo(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	wantTexts(t, string(out), "I am alice on server", "I am alice on near", "I am alice on far", "(bob)", "written before the restart", "greet.pl",
-		"hello from server to 10.0.0.2", "hello from server to 10.0.0.3")
+		"hello from server to 10.0.0.2", "hello from server to 10.0.0.3", "  with headers  ")
 	hoststate.Await(t, before, time.Minute)
 	wantTexts(t, readFile(t, filepath.Join(dir, "providers", "local.yaml")), "port_rest: 10m")
 
