@@ -119,7 +119,8 @@ func setOption(c *net.UDPConn, level, option, value int) error {
 	return errors.Join(raw.Control(func(fd uintptr) { inner = unix.SetsockoptInt(int(fd), level, option, value) }), inner)
 }
 
-// delay is what nine of ten datagrams that arrived took at least, in ms: a busy host delays some.
+// delay returns the 10th percentile of the delays, in ms. A busy host delays some datagrams, which
+// the mean would include. It returns -1 if no datagram arrived.
 func (f flights) delay() float64 {
 	var all []float64
 	for i, at := range f.came {

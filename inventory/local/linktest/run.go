@@ -24,7 +24,8 @@ type Node struct {
 	Base    uint32   // its first user id on the host
 }
 
-// nobody is a user of the node. The group may use ping (net.ipv4.ping_group_range).
+// nobody is the id of a user and a group of the node without rights. net.ipv4.ping_group_range
+// lets the group use ping.
 const nobody = 65534
 
 // packages are the Debian packages of the programs.

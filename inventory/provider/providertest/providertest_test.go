@@ -162,7 +162,8 @@ func TestRefusedRequestsAreNoFindings(t *testing.T) {
 // of the log about calls arrive in the same log, and must not count.
 var standardError = regexp.MustCompile(`standard error has a warning or an error: "([^"]*)`)
 
-// written is what doubles write to standard error, for faults that also cause records in the log.
+// written has, by fault, the lines that the double writes to standard error. These faults also
+// cause records in the log.
 var written = map[string][]string{"bad state": nil, "get fails": {"out of order"}, "number": nil, "clings": nil, "floods": nil, "noop fails": {"no such option"}}
 
 // removesAll are faults with which Life must nevertheless remove all that it created.
