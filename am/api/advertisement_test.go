@@ -9,7 +9,7 @@ import (
 	"patchbay/rspec"
 )
 
-// changing is an aggregate whose advertisement changes whenever one asks.
+// changing is an aggregate whose advertisement changes before each call.
 type changing struct {
 	Aggregate
 	ads     *rspec.Advertiser
@@ -39,8 +39,7 @@ func newChanging(nodes int) *changing {
 	return &changing{ads: rspec.NewAdvertiser(s)}
 }
 
-// BenchmarkAdvertisementAfterAChange is what the first reader after a change
-// waits for.
+// BenchmarkAdvertisementAfterAChange measures the first ListResources after a change.
 func BenchmarkAdvertisementAfterAChange(b *testing.B) {
 	for _, nodes := range []int{1_000, 10_000} {
 		a := New(newChanging(nodes), nil, Config{})

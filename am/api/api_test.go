@@ -32,8 +32,8 @@ import (
 	"patchbay/rspec/compile"
 )
 
-// site is an aggregate without server and runner: calls go in as bytes, and
-// what a provider would do, settle does at once.
+// site is an aggregate without server and runner. Calls go in as bytes; settle carries out
+// the tasks of the providers.
 type site struct {
 	t         testing.TB
 	api       *API
@@ -54,7 +54,7 @@ type site struct {
 const authority = "example.org"
 
 // began is the clock of all sites at their start. They share one authority and
-// its users, for keys take long to make.
+// its users, because keys take long to make.
 var (
 	began  = time.Now().UTC().Truncate(time.Second)
 	common *trial.Authority
@@ -83,7 +83,7 @@ func newAuthority(t testing.TB, dir string, now time.Time) *trial.Authority {
 	return a
 }
 
-// setting is what may be special about a site; the zero value is a good one.
+// setting configures a site; the zero value is valid.
 type setting struct {
 	began   time.Time
 	anchors *cert.Anchors
@@ -91,7 +91,7 @@ type setting struct {
 	alias string
 	// inventory is what the site offers, if not what a simulated one does.
 	inventory string
-	// extensions are told in manifests beside the core.
+	// extensions are reported in manifests beside the core.
 	extensions []string
 	// emptyNotFound refuses to describe a slice without slivers.
 	emptyNotFound bool
@@ -99,7 +99,7 @@ type setting struct {
 	stages func(provider string) bool
 	// changes says which providers change nodes in place; nil: all.
 	changes func(provider string) bool
-	// prober asks providers; nil asks nobody.
+	// prober makes the dry runs; nil makes none.
 	prober service.Prober
 	// policy is the text of its rules.
 	policy string
@@ -111,7 +111,7 @@ type setting struct {
 	limits rspec.Limits
 	// compile compiles templates; nil refuses them.
 	compile func(rspec.Template, service.Known) (rspec.Expansion, error)
-	// settled is how far the audit tells what is in the journal.
+	// settled is the last revision of the journal that the audit has written.
 	settled func() store.Rev
 }
 
@@ -184,7 +184,7 @@ func (s *site) pass(d time.Duration) {
 	s.now = s.now.Add(d)
 }
 
-// settle does all tasks as a willing provider would.
+// settle carries out all tasks successfully.
 func (s *site) settle() {
 	s.t.Helper()
 	err := s.store.Commit(context.Background(), func(v *store.View) (store.ChangeSet, error) {
@@ -275,7 +275,7 @@ func (c *caller) slice(name string, lasts time.Duration) (u, credential string) 
 	return x.URN.String(), string(x.Credential)
 }
 
-// answer is an envelope taken apart.
+// answer is a decoded envelope.
 type answer struct {
 	code   am.Code
 	detail int

@@ -12,8 +12,8 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// TestWhatIsForTheAudit says of which calls the audit has a line, and what it is
-// told of credentials, refused ones included.
+// TestWhatIsForTheAudit checks which calls get an audit line, and which credentials it lists,
+// refused ones included.
 func TestWhatIsForTheAudit(t *testing.T) {
 	s := newSite(t)
 	alice, bob := s.user("alice"), s.user("bob")
@@ -74,15 +74,15 @@ func TestWhatIsForTheAudit(t *testing.T) {
 	}
 	refused = errors.New("must not be asked")
 	if got := bob.call("Allocate", slice, creds(cred), request(node("n")), empty); got.code != am.Forbidden {
-		t.Errorf("a stranger is told %d %s", got.code, got.output)
+		t.Errorf("a stranger gets %d %s", got.code, got.output)
 	}
 	if got := alice.call("Status", strs(slice), creds(cred), empty); got.code != am.SearchFailed {
 		t.Errorf("a look at nothing, which is not asked about: %d %s", got.code, got.output)
 	}
 }
 
-// TestMayChangeIsAskedByCaller asks about the tool or person who has called, before
-// anything is done, and of calls that change something only.
+// TestMayChangeIsAskedByCaller checks that MayChange is called with the caller, before anything is
+// changed, and only for calls that change something.
 func TestMayChangeIsAskedByCaller(t *testing.T) {
 	f := newFederal(t, "fed.example.org")
 	name := func(kind, n string) string { return "urn:publicid:IDN+fed.example.org+" + kind + "+" + n }

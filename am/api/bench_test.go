@@ -7,7 +7,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// BenchmarkListResources is the prepared answer, in both versions.
+// BenchmarkListResources measures the cached answer in both versions.
 func BenchmarkListResources(b *testing.B) {
 	s := newSite(b)
 	alice := s.user("alice")

@@ -15,8 +15,8 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// recording is what omni once sent to the reference aggregate in one version of
-// the API, and what that answered.
+// recording has the calls that omni once sent to the reference aggregate in one version of the API,
+// and the answers.
 type recording struct {
 	t       *testing.T
 	folder  string
@@ -147,9 +147,8 @@ func TestRecordedOmni(t *testing.T) {
 	}
 }
 
-// sameShape checks that everything the reference aggregate answered is there
-// with the same type, but for what is its own habit. The states of version 2
-// are the same words, too.
+// sameShape checks that our answer has every member of the reference aggregate's answer, with the
+// same type. In version 2 it compares the words of the states, too.
 func sameShape(t *testing.T, place string, theirs, ours xmlrpc.Value) {
 	t.Helper()
 	if _, ok := theirs.(time.Time); ok && strings.HasSuffix(place, "RenewSliver.output") {

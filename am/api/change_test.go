@@ -43,8 +43,8 @@ func (w *world) slivers() string {
 	return string(text)
 }
 
-// TestRefusedChanges: what cannot change while a node exists is refused, and nothing changes. A preview
-// says the same. Beside each refusal stands a neighbour that is accepted, and keeps the slivers.
+// TestRefusedChanges requests changes that an existing node cannot get. Allocate and its preview
+// refuse them, and no sliver changes. The neighbour of each row is an acceptable change.
 func TestRefusedChanges(t *testing.T) {
 	const ready = "alice Provision s1 geni_users=alice\nsettle\nalice PerformOperationalAction s1 geni_start\nsettle\n"
 	const match = `|<require xmlns="http://patchbay.example.org/rspec/ext/match/1" feature="cpu.count" op="ge" value="%d"/><sliver_type name="vm"/>`
@@ -110,8 +110,8 @@ func TestRefusedChanges(t *testing.T) {
 	}
 }
 
-// TestNamesInWarnings: a warning about a client_id has the name that the node has in the slice, not the one that
-// it would have in a slice of the request alone.
+// TestNamesInWarnings checks that a warning about a client_id gives the name of the node in the
+// whole slice, not the name it would have if the request were alone.
 func TestNamesInWarnings(t *testing.T) {
 	const unreached = `cannot be reached by its client_id`
 	for _, tt := range []struct{ rule, first, then, options, want string }{
@@ -134,8 +134,8 @@ func TestNamesInWarnings(t *testing.T) {
 	}
 }
 
-// TestPreviewsOfChanges: a preview decides as if the named slivers were deleted, and only those of the
-// slice.
+// TestPreviewsOfChanges checks that a preview decides as if the named slivers were deleted, and
+// accepts slivers of its own slice only.
 func TestPreviewsOfChanges(t *testing.T) {
 	w := setting{policy: "rules: [{name: few, nodes: {slice: 2}}]"}.world(t, "a", onNode("a", "pc1"), "b", onNode("b", "pc2"), "c", onNode("c", "pc1"), "taken", onNode("c", "pc3"),
 		"three", request(node("a"), node("b"), node("c")), "all", changeable(nil, "a", "b"))
@@ -184,8 +184,8 @@ func (l leaving) Probe(ctx context.Context, slivers, beingRemoved []am.Sliver, i
 	return l.noSetup.Probe(ctx, slivers, beingRemoved, isChanged)
 }
 
-// TestPreviewsAskProviders: the dry run of a preview counts the named slivers as removed, and nothing is
-// reserved, whatever its result.
+// TestPreviewsAskProviders checks that the dry run of a preview counts the named slivers as
+// removed, and that no preview changes a sliver.
 func TestPreviewsAskProviders(t *testing.T) {
 	var names []string
 	const steps = `<services><execute shell="sh" command="true"/></services>`
@@ -219,8 +219,8 @@ func TestPreviewsAskProviders(t *testing.T) {
 	}
 }
 
-// TestChangeDuringADryRun: while a provider is asked whether it can make a new node, another change of
-// the slice waits; afterwards it is accepted.
+// TestChangeDuringADryRun sends a change of a slice while a dry run for another change of it is in
+// progress. It is answered with BUSY, and the first change succeeds.
 func TestChangeDuringADryRun(t *testing.T) {
 	var w *world
 	inside, nested := false, am.Success
@@ -242,7 +242,8 @@ func TestChangeDuringADryRun(t *testing.T) {
 	}
 }
 
-// TestHugeChange: a change of many nodes is accepted, and a preview may name as many slivers as other calls.
+// TestHugeChange changes a link of 400 nodes, and names as many slivers in a preview as any call
+// may name.
 func TestHugeChange(t *testing.T) {
 	var nodes []string
 	for i := range 400 {

@@ -21,9 +21,9 @@ var (
 	linkManager  = regexp.MustCompile(`<component_manager name=[^>]*>`)
 )
 
-// TestRealRequests lets every public request live at a site that has room for
-// all: as it is, and with its nodes made ours. Whatever the outcome, it is one
-// that the API names for such a request, and what lives is given back whole.
+// TestRealRequests sends every public request to a site that has room for all of them: as it is,
+// and with its nodes assigned to this aggregate. Each gets a code that the API defines for such a
+// request, and each slice that is created is deleted completely.
 func TestRealRequests(t *testing.T) {
 	files, _ := filepath.Glob(require.Shared(t, "corpus", "rspecs", "request") + "/*")
 	s := setting{alias: `"*"`}.site(t)

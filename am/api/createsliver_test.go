@@ -39,8 +39,8 @@ func TestAnEmptyRequestReservesNothing(t *testing.T) {
 	`)
 }
 
-// TestRefusedRequests: whatever refuses an Allocate or a CreateSliver, nothing of it
-// is left, neither for the caller nor in the store, and a right one then works.
+// TestRefusedRequests checks that a refused Allocate or CreateSliver leaves nothing in the slice or
+// the store, and that a valid request succeeds afterwards.
 func TestRefusedRequests(t *testing.T) {
 	on := func(host, id, more string) string {
 		return `<node client_id="` + id + `" component_id="urn:publicid:IDN+` + authority + `+node+` + host + `"` + more
@@ -111,9 +111,9 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// TestCreateSliverIsOneWrite: between Allocate, Provision and start there is no
-// moment at which the power can fail. CreateSliver writes once; where that
-// write fails nothing is there, neither now nor after the next start.
+// TestCreateSliverIsOneWrite checks that CreateSliver writes to the store once, and that nothing is
+// stored when this write fails. A power failure therefore cannot separate Allocate, Provision and
+// start.
 func TestCreateSliverIsOneWrite(t *testing.T) {
 	writes, broken := 0, false
 	s := setting{fault: func() error {
@@ -138,8 +138,7 @@ func TestCreateSliverIsOneWrite(t *testing.T) {
 	if writes != 1 {
 		t.Errorf("CreateSliver wrote %d times, want once", writes)
 	}
-	// What that one write holds is the whole: two slivers with their tasks, to be
-	// made and to be on.
+	// The write has two slivers with tasks to create and start them.
 	err := s.store.Read(func(v *store.View) error {
 		return v.Slivers(func(m am.Sliver) bool {
 			task, _, err := v.Task(m.URN)
@@ -163,7 +162,7 @@ func callBody(t testing.TB, method string, params ...xmlrpc.Value) []byte {
 	return body
 }
 
-// everything says in a line what the store holds.
+// everything returns the contents of the store as a line.
 func (s *site) everything(t testing.TB) string {
 	t.Helper()
 	var b strings.Builder

@@ -13,9 +13,9 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// TestRecordedDelegation plays what omni once sent for bob, to whom alice had
-// delegated her slice: byte by byte and at its time. The reference aggregate
-// refused it for the label omni had put on it; by its signatures it is good.
+// TestRecordedDelegation replays the calls that omni once sent for bob with the credential that
+// alice had delegated to him, at their original times. The reference aggregate refused the
+// credential because of omni's label; its signatures are valid.
 func TestRecordedDelegation(t *testing.T) {
 	read := func(elems ...string) []byte {
 		t.Helper()
@@ -77,10 +77,10 @@ func TestRecordedDelegation(t *testing.T) {
 	if m := unzip(t, get(a.value, "geni_rspec").(string)); !strings.Contains(m, `type="manifest"`) {
 		t.Error("the compressed RSpec is no manifest")
 	}
-	// To anybody else it is worth nothing: alice's own certificate is not bob's.
+	// No other caller can use it, not even alice.
 	alice := &caller{site: s, chain: [][]byte{target[0].Raw}}
 	alice.ask(3, "Describe", strs(slice), []xmlrpc.Value{presented}, opts()).want(t, "another caller", am.Forbidden)
-	// What is changed in it, in either level, is seen.
+	// A modification at either level is detected.
 	for _, change := range [][2]string{{"+user+bob<", "+user+eve<"}, {"<name>refresh<", "<name>*<"}, {"<can_delegate>true<", "<can_delegate>1<"}} {
 		forged := strings.Replace(document, change[0], change[1], 1)
 		if forged == document {

@@ -24,7 +24,7 @@ func (w *world) record(e am.JournalEntry, slice string) {
 	}
 }
 
-// asking is every call about a slice that has no slivers, with its answer.
+// asking has every call about a slice without slivers, with its answer.
 const asking = `
 	alice Status s1 -> SEARCHFAILED WHY
 	alice Renew s1 +1h -> SEARCHFAILED WHY
@@ -40,9 +40,9 @@ const asking = `
 	alice ListResources2 s1 -> WHY
 `
 
-// TestASliceWithoutSliversSaysWhatBecameOfThem: a lease that is over, an operator's
-// release and the user's own Delete each say so and when, and differ from a slice for
-// which nothing was reserved. Nobody without the right to the slice learns of it.
+// TestASliceWithoutSliversSaysWhatBecameOfThem checks that answers about an empty slice say when
+// and how its slivers ended: an expired lease, an operator's release, or the user's Delete. A
+// caller without rights to the slice gets none of this.
 func TestASliceWithoutSliversSaysWhatBecameOfThem(t *testing.T) {
 	at := func(d time.Duration) string { return began.Add(d).Format(time.RFC3339) }
 	for _, tt := range []struct {

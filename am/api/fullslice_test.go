@@ -12,7 +12,7 @@ import (
 	"patchbay/rspec"
 )
 
-// spoil replaces the texts of all stored requests by what nobody can parse.
+// spoil replaces the texts of all stored requests by text that cannot be parsed.
 func (s *site) spoil() {
 	s.t.Helper()
 	err := s.store.Commit(context.Background(), func(v *store.View) (cs store.ChangeSet, err error) {
@@ -31,8 +31,8 @@ func (s *site) spoil() {
 	}
 }
 
-// TestDecisionsParseNoDocument: what a decision needs of a slice's requests is stored
-// beside them. The requests here cannot be parsed any more.
+// TestDecisionsParseNoDocument checks that Allocate, Renew and Delete never parse the stored
+// requests of a slice. They use the names stored beside them.
 func TestDecisionsParseNoDocument(t *testing.T) {
 	s := newSite(t)
 	x := s.user("alice").own("s1", time.Hour)
@@ -56,9 +56,9 @@ func TestDecisionsParseNoDocument(t *testing.T) {
 	x.call("Delete", strs(x.slice), creds(x.cred), opts()).want(t, "Delete", am.Success)
 }
 
-// TestRequestsOfASliceAreBoundedTogether: all requests of a slice may have as many
-// bytes and elements as one. Beyond that Allocate is refused with the limit and what
-// the slice has; the slice can be described all the while, and deleting makes room.
+// TestRequestsOfASliceAreBoundedTogether checks that the limits of bytes and elements count for all
+// requests of a slice together. Allocate reports the limit and the current size. Describe still
+// works, and Delete makes room.
 func TestRequestsOfASliceAreBoundedTogether(t *testing.T) {
 	wide := func(id string, n int) string {
 		return request(`<node client_id="` + id + `" exclusive="false"><sliver_type name="vm"/>` + strings.Repeat("<x/>", n) + `</node>`)
@@ -66,7 +66,7 @@ func TestRequestsOfASliceAreBoundedTogether(t *testing.T) {
 	long := func(id string, n int) string {
 		return request(`<node client_id="` + id + `" exclusive="false"><sliver_type name="vm"/><!--` + strings.Repeat("x", n) + `--></node>`)
 	}
-	// Each conflict of a prefix is told at each child of the root in a manifest of both.
+	// A manifest of both declares each conflicting prefix at each child of the root.
 	spaces := func(id string, n int) string {
 		return strings.Replace(request(`<node client_id="`+id+`" exclusive="false"><sliver_type name="vm"/></node>`+strings.Repeat("<p:x/>", n)), "<rspec ", `<rspec xmlns:p="urn:`+id+strings.Repeat("x", 900)+`" `, 1)
 	}
@@ -95,8 +95,8 @@ func TestRequestsOfASliceAreBoundedTogether(t *testing.T) {
 	}
 }
 
-// TestMemoryOfRequestsIsShared: who has their share of the memory for requests is told
-// to come back before anything is parsed or changed; others go on.
+// TestMemoryOfRequestsIsShared checks that a caller who uses all their memory for requests gets
+// SERVERBUSY before anything is parsed or changed. Other callers succeed.
 func TestMemoryOfRequestsIsShared(t *testing.T) {
 	s := newSite(t)
 	memory := s.api.agg.Memory()
@@ -127,15 +127,15 @@ func TestMemoryOfRequestsIsShared(t *testing.T) {
 	status := x.call("Status", strs(x.slice), creds(x.cred), opts()).want(t, "Status", am.Success)
 	for _, sl := range status.slivers(t) {
 		if got := get(sl, "geni_allocation_status"); got != "geni_allocated" {
-			t.Errorf("after a Provision that was told to come back it is %v", got)
+			t.Errorf("after a Provision that was refused as busy it is %v", got)
 		}
 	}
 	x.allocate(large).want(t, "Allocate with memory", am.Success)
 	x.call("Describe", strs(x.slice), creds(x.cred), opts()).want(t, "Describe with memory", am.Success)
 }
 
-// TestOneCallerLeavesMemoryToOthers: whatever one caller has, it is not so much that
-// others who ask for less than the most are told to come back.
+// TestOneCallerLeavesMemoryToOthers checks that small requests of other callers succeed while one
+// or two callers hold all the memory they can get.
 func TestOneCallerLeavesMemoryToOthers(t *testing.T) {
 	s := newSite(t)
 	memory := s.api.agg.Memory()
@@ -150,7 +150,7 @@ func TestOneCallerLeavesMemoryToOthers(t *testing.T) {
 		}
 	}
 	bob.call("Describe", strs(bob.slice), creds(bob.cred), opts()).want(t, "Describe", am.Success)
-	for size := 8 << 20; size > 1<<10; { // a second one who takes all there is, but for some kB
+	for size := 8 << 20; size > 1<<10; { // a second caller takes the rest except for some kB
 		if _, err := memory.Hold("mallory", size, 0); err != nil {
 			size /= 2
 		}
@@ -158,7 +158,7 @@ func TestOneCallerLeavesMemoryToOthers(t *testing.T) {
 	s.user("carol").own("s2", time.Hour).allocate(request(node("c"))).want(t, "a small Allocate", am.Success)
 }
 
-// TestNothingIsHeldAfterACall: whatever a call ends with, its memory is free again.
+// TestNothingIsHeldAfterACall checks that a call releases its memory, whether it succeeds or fails.
 func TestNothingIsHeldAfterACall(t *testing.T) {
 	s := newSite(t)
 	x := s.user("alice").own("s1", time.Hour)
@@ -170,16 +170,17 @@ func TestNothingIsHeldAfterACall(t *testing.T) {
 	x.call("Describe", strs(x.slice), creds(x.cred), opts()).want(t, "Describe", am.Success)
 	x.call("Delete", strs(x.slice), creds(x.cred), opts()).want(t, "Delete", am.Success)
 	x.call("Delete", strs(x.slice), creds(x.cred), opts()).want(t, "Delete again", am.SearchFailed)
-	// Two callers get all that may be had at one time, but for the reserve, if nothing is held.
+	// If nothing is held, two callers get all memory except the reserve.
 	size, elements := rspec.Limits{}.PerSlice()
 	for caller, part := range map[string]int{"one": 1, "two": 2} {
 		if _, err := s.api.agg.Memory().Hold(caller, size/part, elements/part); err != nil {
-			t.Errorf("something is held still: %v", err)
+			t.Errorf("memory is still held: %v", err)
 		}
 	}
 }
 
-// TestManifestStopsWhenItsClientHasGone: nobody waits for it, so nothing is parsed.
+// TestManifestStopsWhenItsClientHasGone checks that no request is parsed for a client that has
+// disconnected.
 func TestManifestStopsWhenItsClientHasGone(t *testing.T) {
 	s := newSite(t)
 	x := s.user("alice").own("s1", time.Hour)
@@ -193,9 +194,9 @@ func TestManifestStopsWhenItsClientHasGone(t *testing.T) {
 	}
 }
 
-// TestRefusalsInALargeSliceWaitForNobody: the committer is busy all the while, and what
-// is refused for the slice's own sake never comes to it.
-func TestRefusalsInALargeSliceWaitForNobody(t *testing.T) {
+// TestRefusalsDoNotWaitForTheCommitter checks that calls which the state of the slice forbids are
+// refused while the committer is busy.
+func TestRefusalsDoNotWaitForTheCommitter(t *testing.T) {
 	s := newSite(t)
 	x := s.user("alice").own("s1", time.Hour)
 	var in strings.Builder

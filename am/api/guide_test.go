@@ -21,7 +21,7 @@ import (
 	"patchbay/am"
 )
 
-// The flag is shared by all that this package's tests write.
+// All tests of this package that write files share this flag.
 var update = flag.Bool("update", false, "write the tables of guide/api.md")
 
 const (

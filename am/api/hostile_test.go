@@ -25,7 +25,7 @@ func xmlOf(t *testing.T, v xmlrpc.Value) string {
 	return s[strings.Index(s, "<value>"):strings.LastIndex(s, "</param>")]
 }
 
-// hostile are values that hardly anybody expects, as they are on the wire.
+// hostile are unusual values in their XML form.
 var hostile = map[string]string{
 	"nil":       "<value><nil/></value>",
 	"int":       "<value><int>7</int></value>",
@@ -53,12 +53,12 @@ var hostile = map[string]string{
 	"nodeURN":   "<value>urn:publicid:IDN+example.org+node+pc1</value>",
 }
 
-// innards are nothing that an answer may show.
+// innards are texts that no answer may contain.
 var innards = regexp.MustCompile(`/(tmp|home|root|etc|usr)/|\.go:\d|goroutine|panic|0x[0-9a-f]{6}`)
 
-// TestHostileValues gives every argument and every option of every method each
-// hostile value, and every number of arguments. The answer is an envelope or a
-// fault of plain ASCII, short, on one line, and never our own fault.
+// TestHostileValues calls every method with each hostile value for each argument and option, and
+// with every number of arguments. Each answer is an envelope or a fault: one short line of ASCII,
+// and no internal error.
 func TestHostileValues(t *testing.T) {
 	s := newSite(t)
 	alice := s.user("alice")
@@ -132,7 +132,7 @@ func TestHostileValues(t *testing.T) {
 	}
 }
 
-// TestManySliversAreNamed names as many as a call may, of which one is there.
+// TestManySliversAreNamed names as many slivers as a call may name, of which one exists.
 func TestManySliversAreNamed(t *testing.T) {
 	b := newBench(t)
 	b.put(in(b.x, "allocated"))

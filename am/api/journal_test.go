@@ -11,8 +11,8 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// TestRepeatedRenewsShareAnEntry has the journal join renewals of the same slivers by
-// the same user, and nothing else; and none that the audit does not tell yet.
+// TestRepeatedRenewsShareAnEntry checks that the journal joins renewals of the same slivers by the
+// same user, and no others. It joins none that the audit has not written yet.
 func TestRepeatedRenewsShareAnEntry(t *testing.T) {
 	settled := ^store.Rev(0)
 	s := setting{settled: func() store.Rev { return settled }}.site(t)

@@ -11,7 +11,7 @@ import (
 	"patchbay/inventory"
 )
 
-// twoStates has a slice with a reservation x, and y that is ready.
+// twoStates has a slice with an allocated sliver x and a ready sliver y.
 const twoStates = `
 	alice owns s1 20d
 	alice Allocate s1 x y
@@ -21,9 +21,8 @@ const twoStates = `
 	settle
 `
 
-// TestRenew has a reservation, which may last two hours, and a provisioned sliver,
-// which may last as long as the credential. Other forms of times are in
-// TestTrap12TimesAsClientsSendThem.
+// TestRenew renews an allocated sliver, which may last two hours, and a provisioned one, which may
+// last as long as the credential. TestTrap12TimesAsClientsSendThem has other forms of times.
 func TestRenew(t *testing.T) {
 	const same = "x@+10m y@+24h"
 	for _, tt := range []struct{ call, want, ends string }{
@@ -55,9 +54,9 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestWishes has all that geni_end_time may be in Allocate and in Provision: ends of
-// the reservation from Allocate, and of the lease from Provision.
-func TestWishes(t *testing.T) {
+// TestRequestedEndTimes sends geni_end_time with Allocate, where it ends the reservation, and with Provision,
+// where it ends the lease.
+func TestRequestedEndTimes(t *testing.T) {
 	for _, tt := range []struct{ allocate, reserved, wait, provision, leased string }{
 		{"", "+10m", "0s", "", "+24h"},
 		{"geni_end_time=+3d", "+10m", "0s", "", "+3d"},
@@ -78,9 +77,8 @@ func TestWishes(t *testing.T) {
 	`)
 }
 
-// TestProvisionKeepsWhatAnOperatorGave: the end that an operator gives to a
-// reservation is that of the lease, whatever the limits for experimenters are, unless
-// its user asks for less.
+// TestProvisionKeepsWhatAnOperatorGave checks that Provision keeps the end that an operator set for
+// a reservation, also beyond the limits for experimenters. The user can only shorten it.
 func TestProvisionKeepsWhatAnOperatorGave(t *testing.T) {
 	for _, tt := range []struct {
 		granted     time.Duration

@@ -9,8 +9,8 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// TestLife is the order of calls of the automated jFed test, and after it omni's
-// deletion of what is gone.
+// TestLife makes the calls of the automated jFed test in its order, then deletes slivers that are
+// already gone, as omni does.
 func TestLife(t *testing.T) {
 	newWorld(t, "key", testKey[:60]).play(`
 		alice owns s1 48h
@@ -43,8 +43,8 @@ func TestLife(t *testing.T) {
 	`)
 }
 
-// TestStartBeforeTheNodeIsMadeIsRemembered also says what becomes of the start
-// when something else is asked for before the node is made.
+// TestStartBeforeTheNodeIsMadeIsRemembered sends geni_start before the node is created. The start
+// is carried out afterwards, unless another call cancels it.
 func TestStartBeforeTheNodeIsMadeIsRemembered(t *testing.T) {
 	const made = `
 		alice owns s1 48h
@@ -121,9 +121,8 @@ func TestStartBeforeTheNodeIsMadeIsRemembered(t *testing.T) {
 	}
 }
 
-// TestRefusalsInPendingAllocationDoNotAdviseToWait holds the advice of refusals
-// against what is possible: waiting makes neither a second Provision nor a
-// restart possible.
+// TestRefusalsInPendingAllocationDoNotAdviseToWait checks that refusals of a second Provision and
+// of a restart do not advise to wait, because neither ever becomes possible.
 func TestRefusalsInPendingAllocationDoNotAdviseToWait(t *testing.T) {
 	newWorld(t).play(`
 		alice owns s1 48h
@@ -217,7 +216,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestFaults are for what is no call of the version, not for wrong arguments.
+// TestFaults checks that a body which is no valid call gets a Fault, and that wrong arguments do
+// not.
 func TestFaults(t *testing.T) {
 	s := newSite(t)
 	alice := s.user("alice")
@@ -290,10 +290,10 @@ func TestAdvertisementForms(t *testing.T) {
 	}
 }
 
-// TestSubstitutedImageIsTold: the site takes its default image for one it does
-// not have, and says so, also in the states and manifest of later calls; the request keeps its own
-// word in the manifest.
-func TestSubstitutedImageIsTold(t *testing.T) {
+// TestSubstitutedImageIsReported requests an image that the site does not have and gets the default
+// image. Allocate, Status and Describe report the substitution. The request in the manifest keeps
+// the name that was asked for.
+func TestSubstitutedImageIsReported(t *testing.T) {
 	image := func(name string) string {
 		return `<node client_id="` + name + `"><sliver_type name="raw-pc"><disk_image name="` + name + `"/></sliver_type></node>`
 	}
@@ -312,11 +312,10 @@ func TestSubstitutedImageIsTold(t *testing.T) {
 	`)
 }
 
-// TestWhatIsOverIsForgotten: a link that no node holds any more can be asked for
-// again. What once failed is shown by Status, and is not the error of a
-// Renew or Delete that succeeds. A wish of Allocate that Renew has overtaken does
-// not end the lease that Provision gives.
-func TestWhatIsOverIsForgotten(t *testing.T) {
+// TestPastLinksErrorsAndEndTimesAreForgotten checks three cases. A link without nodes can be requested again. Renew
+// and Delete do not report the error of an earlier failure, which Status does. A Renew of the
+// reservation replaces the geni_end_time of Allocate.
+func TestPastLinksErrorsAndEndTimesAreForgotten(t *testing.T) {
 	end := func(id string) string {
 		return `<node client_id="` + id + `"><sliver_type name="raw-pc"/><interface client_id="` + id + `:0"/></node>`
 	}
@@ -350,7 +349,7 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 	`)
 }
 
-// edit changes all slivers in the store, as a provider's failure would.
+// edit changes all slivers in the store.
 func (s *site) edit(t testing.TB, f func(*am.Sliver)) {
 	t.Helper()
 	err := s.store.Commit(t.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
@@ -361,8 +360,8 @@ func (s *site) edit(t testing.TB, f func(*am.Sliver)) {
 	}
 }
 
-// TestMadeIn2LivesIn3: by slice URN and by sliver URN a slice of version 2 is
-// seen, renewed, acted on and deleted in version 3.
+// TestMadeIn2LivesIn3 creates a slice in version 2 and uses it in version 3, by slice URN and by
+// sliver URN.
 func TestMadeIn2LivesIn3(t *testing.T) {
 	const made = `
 		alice owns s1 48h
@@ -455,9 +454,9 @@ func TestMadeIn3LivesIn2(t *testing.T) {
 	}
 }
 
-// TestSeveralAllocatesIn2: version 2 speaks of the slice, however it came about. All
-// or nothing: a reservation cannot be held for days, so none is renewed; as long as
-// possible is for each sliver, and the first end is told.
+// TestSeveralAllocatesIn2 uses a slice of several Allocates in version 2. RenewSliver is all or
+// nothing and fails because a reservation cannot last for days. With geni_extend_alap it renews
+// each sliver as far as possible and reports the first end.
 func TestSeveralAllocatesIn2(t *testing.T) {
 	newWorld(t).play(`
 		alice owns s1 48h
@@ -482,8 +481,8 @@ func TestSeveralAllocatesIn2(t *testing.T) {
 	`).wantNothing(t, "after DeleteSliver")
 }
 
-// TestShutdownBetweenVersions: a slice that one version has shut down is shut
-// down in the other, and version 2 shows it; a stranger learns nothing of it.
+// TestShutdownBetweenVersions shuts a slice down in one version. It is shut down in both, version 2
+// shows the state, and other users cannot see it.
 func TestShutdownBetweenVersions(t *testing.T) {
 	for _, by := range []string{"Shutdown", "Shutdown2"} {
 		newWorld(t).play(`
@@ -507,8 +506,8 @@ func TestShutdownBetweenVersions(t *testing.T) {
 	}
 }
 
-// TestShutdownWhileBeingMade: a sliver that is not made yet goes on being made,
-// for it could not be inspected otherwise, but is not started any more.
+// TestShutdownWhileBeingMade shuts a slice down before its sliver is created. The sliver is still
+// created, so that it can be inspected, but it is not started.
 func TestShutdownWhileBeingMade(t *testing.T) {
 	w := newWorld(t).play(`
 		alice owns s1 48h
@@ -522,8 +521,8 @@ func TestShutdownWhileBeingMade(t *testing.T) {
 	}
 }
 
-// TestNamesAreFreeAgainBetweenVersions: the same names and nodes go from one
-// version to the other and back.
+// TestNamesAreFreeAgainBetweenVersions creates and deletes the same node in version 2 and version 3
+// in turn.
 func TestNamesAreFreeAgainBetweenVersions(t *testing.T) {
 	newWorld(t).play(`alice owns s1 48h` + strings.Repeat(`
 		alice CreateSliver s1 a@pc7
@@ -537,10 +536,9 @@ func TestNamesAreFreeAgainBetweenVersions(t *testing.T) {
 	`, 2))
 }
 
-// TestNothingIsThereFromItsEndOn: at the very moment of its end, and before anybody
-// has ended it, no method of either version finds a sliver. Its name in the slice is
-// free, too.
-func TestNothingIsThereFromItsEndOn(t *testing.T) {
+// TestExpiredSliversAreNotFound checks that no method of either version finds a sliver at the end
+// of its lease, also before the runner ends it. Its client_id is free again.
+func TestExpiredSliversAreNotFound(t *testing.T) {
 	for state, reach := range map[string]string{
 		"reserved": "pass 10m",
 		"pending":  "alice Provision s1\npass 24h",
@@ -576,10 +574,10 @@ func TestNothingIsThereFromItsEndOn(t *testing.T) {
 	}
 }
 
-// TestWhatIsOverIsInNobodysWay: a node whose lease is over is another's at once if
-// nothing was made of it, and else as soon as it is clean, although nobody has ended
-// the lease.
-func TestWhatIsOverIsInNobodysWay(t *testing.T) {
+// TestExpiredLeaseFreesItsNode checks that an expired reservation frees its node at once, and that
+// an expired provisioned node is free after it is cleaned up, although the runner has not ended the
+// lease.
+func TestExpiredLeaseFreesItsNode(t *testing.T) {
 	setting{endLeases: true}.world(t).play(`
 		alice owns s1 48h
 		bob owns s2 80h

@@ -33,7 +33,8 @@ func across(capacity string) string {
 		`<link client_id="l"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/><property source_id="a:0" dest_id="b:0" capacity="`+capacity+`"/></link>`)
 }
 
-// TestLinksAreAccounted takes what an interface carries, and gets it back.
+// TestLinksAreAccounted checks that a link takes capacity of an interface, and that Delete gives it
+// back.
 func TestLinksAreAccounted(t *testing.T) {
 	const left = `link "l": its interface "a:0" asks for 500000 kbit/s out of nic of h1 (core), which has 400000 of 1000000 left`
 	w := setting{inventory: switched, extensions: []string{service.SliverInfo, service.VNode}}.world(t, "large", across("600000"), "small", across("1"),
@@ -66,7 +67,7 @@ func TestLinksAreAccounted(t *testing.T) {
 	`)
 }
 
-// TestLinkGetsItsPhysicalLink requests a physical link as the advertisement names it.
+// TestLinkGetsItsPhysicalLink requests a physical link by its name in the advertisement.
 func TestLinkGetsItsPhysicalLink(t *testing.T) {
 	const inventory = `
 provider: rack
@@ -97,7 +98,7 @@ components:
 	`)
 }
 
-// TestNoticesOfWhatIsNotDone asks for what a site does not have.
+// TestNoticesOfWhatIsNotDone requests features that the site does not have.
 func TestNoticesOfWhatIsNotDone(t *testing.T) {
 	const wish = `<m:monitoring xmlns:m="http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1" enabled="true" monitoring_endpoint="tcp:oml.example.org:3003"><m:metric id="CPU.load"/><m:metric id="tea"/></m:monitoring>`
 	for inventory, want := range map[string]string{
@@ -143,8 +144,8 @@ func TestSchemasInformTheOperator(t *testing.T) {
 	}
 }
 
-// TestNamesAreHeldAcrossAllocates: a manifest of the slice has each client_id
-// once for a node, an interface and a link, also a link that is only copied.
+// TestNamesAreHeldAcrossAllocates checks that a client_id of a node, an interface or a link is
+// unique in the slice. This includes links that are only copied.
 func TestNamesAreHeldAcrossAllocates(t *testing.T) {
 	end := func(node, name string) string {
 		return `<node client_id="` + node + `"><interface client_id="` + name + `"/></node>`
@@ -219,8 +220,8 @@ func TestNodesJoinALink(t *testing.T) {
 	`)
 }
 
-// TestLinkOfSeveralRequests: after a change that names some nodes of a link, manifests have it once,
-// in its latest form, with all its ends.
+// TestLinkOfSeveralRequests changes some nodes of a link. Manifests then show the link once, in its
+// latest form, with all its interfaces.
 func TestLinkOfSeveralRequests(t *testing.T) {
 	end := func(id, host string) string {
 		return `<node client_id="` + id + `" component_id="urn:publicid:IDN+` + authority + `+node+` + host + `"><interface client_id="` + id + `:if"/></node>`
@@ -252,7 +253,8 @@ func TestLinkOfSeveralRequests(t *testing.T) {
 	`)
 }
 
-// TestWishesAboutNetworks: what is not done is said at once, and in each manifest.
+// TestWishesAboutNetworks requests elements of the network extension that have no effect here.
+// Allocate and each manifest report them.
 func TestWishesAboutNetworks(t *testing.T) {
 	const wishes = ` xmlns:n="http://patchbay.example.org/rspec/ext/net/1"`
 	node := func(id, more string) string {
@@ -282,8 +284,8 @@ func TestWishesAboutNetworks(t *testing.T) {
 	`)
 }
 
-// Where the inventory does not know the network of one end, nothing is counted,
-// and the experimenter hears of it.
+// Where the inventory does not know the network of one end, no capacity is counted,
+// and a notice reports it.
 func TestCapacityThatIsNotAccountedIsNoticed(t *testing.T) {
 	pair := func(a, b, on string) string {
 		return request(`<node client_id="`+a+`"><interface client_id="`+a+`:0"/></node>`,

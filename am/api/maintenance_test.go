@@ -13,7 +13,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// heed makes a site heed a maintenance file.
+// heed loads a maintenance file into a site.
 func (s *site) heed(text string) {
 	s.t.Helper()
 	p, err := maintenance.Parse([]byte(text), "maintenance.yaml")
@@ -25,7 +25,7 @@ func (s *site) heed(text string) {
 	}
 }
 
-// planned is a file with one window, by its distance from now.
+// planned returns a file with one window; from and until count from now.
 func (s *site) planned(components string, from, until time.Duration) string {
 	return fmt.Sprintf("planned: [{components: [%s], from: %s, until: %s, text: new disks}]", components, s.at(from), s.at(until))
 }
@@ -36,8 +36,8 @@ func onNode(id, component string) string {
 	return `<node client_id="` + id + `" component_id="urn:publicid:IDN+example.org+node+` + component + `" component_manager_id="urn:publicid:IDN+example.org+authority+cm"><sliver_type name="raw-pc"/></node>`
 }
 
-// TestLockdown holds of each method whether it works in a lockdown, of slivers
-// that were there before; a stranger learns nothing of it.
+// TestLockdown checks for each method whether it works on existing slivers in a lockdown. Other
+// users get no information about the slice.
 func TestLockdown(t *testing.T) {
 	for _, tt := range []struct{ call, locked, open string }{
 		{"alice Allocate s1 n", "UNAVAILABLE", ""},
@@ -77,7 +77,7 @@ func TestLockdown(t *testing.T) {
 	}
 }
 
-func TestLockdownIsTold(t *testing.T) {
+func TestLockdownIsReported(t *testing.T) {
 	w := newWorld(t, "locked", locked, "open", "")
 	open := strings.Count(w.play("alice ListResources").answer.at("value").text, `now="true"`)
 	story := fmt.Sprintf(`
@@ -92,8 +92,8 @@ func TestLockdownIsTold(t *testing.T) {
 	w.play(story + story) // the prepared answer follows each time
 }
 
-// TestMaintenanceBoundsLeases has pc1 under maintenance in three hours, for an
-// hour. What was promised before it was planned stays, and does not grow.
+// TestMaintenanceBoundsLeases plans an hour of maintenance of pc1 in three hours. Leases given
+// before keep their end and cannot be extended.
 func TestMaintenanceBoundsLeases(t *testing.T) {
 	w := newWorld(t, "open", "")
 	begins := w.at(3 * time.Hour)
@@ -119,8 +119,8 @@ func TestMaintenanceBoundsLeases(t *testing.T) {
 	`)
 }
 
-// TestMaintenanceBeginsAndEnds lets the time pass over maintenance of pc1. It is
-// planned when pc2 has a reservation already.
+// TestMaintenanceBeginsAndEnds moves the clock over a maintenance window of pc1. When it is
+// planned, pc2 already has a reservation.
 func TestMaintenanceBeginsAndEnds(t *testing.T) {
 	w := newWorld(t)
 	all := strings.Count(w.play("alice ListResources").answer.at("value").text, `now="true"`)
@@ -143,7 +143,7 @@ func TestMaintenanceBeginsAndEnds(t *testing.T) {
 	`, all-1, all-2))
 }
 
-// meanwhile is a prober in whose time something happens.
+// meanwhile is a prober that calls a function during the dry run.
 type meanwhile struct{ happens func() }
 
 func (meanwhile) WantsProbe(urn.URN) bool { return true }
@@ -156,8 +156,8 @@ func (m meanwhile) Probe(_ context.Context, slivers, _ []am.Sliver, _ func(am.Sl
 func (meanwhile) Unanswering() []urn.URN { return nil }
 func (meanwhile) Timeout() time.Duration { return time.Minute }
 
-// TestLockdownWhileProvidersAreAsked has a call that began before the lockdown:
-// nothing is promised, and what was reserved for asking is given back.
+// TestLockdownWhileProvidersAreAsked begins a lockdown during the dry run of a call. The call is
+// refused and its reservation is released.
 func TestLockdownWhileProvidersAreAsked(t *testing.T) {
 	var w *world
 	lock := locked

@@ -48,7 +48,7 @@ func TestServicesAndMeansOfLinksAreTold(t *testing.T) {
 	if !strings.Contains(a.output, `an install with the url "ftp://x/y"; write an http, https or data URL, or catalogue:NAME for a file of the site's catalogue; this step will be ignored`) {
 		t.Errorf("output %q", a.output)
 	}
-	// The record has what the provider will be told.
+	// The record has the attributes that the provider will get.
 	s.observe("a", func(x *am.Sliver) {
 		want := []setup.Step{{Kind: setup.Install, URL: "http://example.org/ä.tgz", InstallPath: "/local"}, {Kind: setup.Execute, Shell: "bash", Command: "echo b\ntrue"}}
 		if diff := cmp.Diff(want, x.Setup); diff != "" {
@@ -101,7 +101,7 @@ func TestServicesAndMeansOfLinksAreTold(t *testing.T) {
 	}
 	v2 := alice.call2("SliverStatus", slice, strs(cred), opts()).want(t, "SliverStatus", am.Success)
 	check("SliverStatus", get(v2.value, "geni_resources").([]xmlrpc.Value)[0])
-	// Methods that change something tell less.
+	// Methods that change something report less.
 	sl := alice.call("Renew", strs(slice), creds(cred), s.clock().Add(time.Hour).Format(time.RFC3339), opts()).want(t, "Renew", am.Success).slivers(t)
 	if get(sl[0], "patchbay_services") != nil || get(sl[0], "patchbay_interfaces") != nil {
 		t.Errorf("Renew tells %v", sl[0])
@@ -123,7 +123,7 @@ func TestOutputOfServicesHasAnEnd(t *testing.T) {
 		told += len(get(v, "output").(string))
 	}
 	if told != maxDetails {
-		t.Errorf("%d bytes of output are told, want %d", told, maxDetails)
+		t.Errorf("%d bytes of output are reported, want %d", told, maxDetails)
 	}
 }
 
@@ -145,11 +145,11 @@ func TestInterfacesHaveAnEnd(t *testing.T) {
 		return n
 	}
 	if got := told(slice); got != 5000 {
-		t.Errorf("of both %d interfaces are told, want those of the first", got)
+		t.Errorf("for both nodes, %d interfaces are reported, want those of the first", got)
 	}
 	slivers := alice.call("Status", strs(slice), creds(cred), opts()).slivers(t)
 	if got := told(get(slivers[1], "geni_sliver_urn")); got != 1000 {
-		t.Errorf("of the second alone %d interfaces are told", got)
+		t.Errorf("for the second node, %d interfaces are reported", got)
 	}
 }
 
@@ -171,7 +171,8 @@ func TestTooMuchToInstallAndExecute(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeFetchedIsSaid asks for installs at a site without a way outside.
+// TestWhatCannotBeFetchedIsSaid requests installs at a site whose nodes have no access to the
+// outside.
 func TestWhatCannotBeFetchedIsSaid(t *testing.T) {
 	const doc = `<node client_id="a"><services><install url="DATA:,x" install_path="/"/><install url="https://example.org/x" install_path="/"/></services></node>` +
 		`<node client_id="b"><services><install url="data:,x" install_path="/"/><install url="https://example.org/x" install_path="/"/><execute shell="sh" command="apt list; echo install"/>` +
@@ -198,8 +199,7 @@ func TestWhatCannotBeFetchedIsSaid(t *testing.T) {
 	}
 }
 
-// TestOldRecordsAreRead holds a record as versions before services and properties
-// wrote it.
+// TestOldRecordsAreRead reads a record of a version before services and properties existed.
 func TestOldRecordsAreRead(t *testing.T) {
 	const old = `{"URN":"urn:publicid:IDN+example.org+sliver+1","Slice":"urn:publicid:IDN+example.org+slice+s","ClientID":"a","Ordinal":0,"Hostname":"a","Document":"d","Component":"urn:publicid:IDN+example.org+node+pc1","SliverType":"vm","Image":"","Exclusive":true,"Amount":{"Slots":1},` +
 		`"Interfaces":[{"ClientID":"a:0","Link":"lan","VLAN":101,"SharedVLAN":"exchange"}],"Status":{"Allocation":"geni_provisioned","Operational":"geni_ready"},"Created":"2026-01-02T03:04:05Z","Creator":"urn:publicid:IDN+example.org+user+u","Expires":"2026-01-03T03:04:05Z","Generation":2,"Desired":{"Present":true,"On":true},"Observed":{"State":"ready","MACs":{"a:0":"02:00:00:00:00:01"}}}`
@@ -210,7 +210,7 @@ func TestOldRecordsAreRead(t *testing.T) {
 	if x.Interfaces[0].Properties != nil || x.Setup != nil || x.Observed.Services != nil || x.StepFailure() != "" || x.StepProgress() != "" {
 		t.Errorf("%+v", x)
 	}
-	// What is not used takes no bytes.
+	// Empty fields are not written.
 	b, err := json.Marshal(x)
 	if err != nil || len(b) > len(old) {
 		t.Errorf("%v: it takes %d bytes, and took %d: %s", err, len(b), len(old), b)

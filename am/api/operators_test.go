@@ -19,11 +19,10 @@ import (
 	"patchbay/inventory"
 )
 
-// TestOperatorsBesideCallers lets two operators release, renew, thaw and look
-// while 16 callers reserve, provision, renew, shut down and delete on 20 nodes.
-// Whoever was told that something is done has done it, once: each shutdown ends
-// by one thaw, and the journal has what was acknowledged, no more and no less.
-// No list shows a node with two owners. In the end everything is given back.
+// TestOperatorsBesideCallers has two operators release, renew, thaw and list slivers of 20 nodes,
+// while 16 callers reserve, provision, renew, shut down and delete. Each acknowledged operation has
+// happened exactly once, and the journal agrees. No list shows a node with two owners. At the end
+// all nodes are free.
 func TestOperatorsBesideCallers(t *testing.T) {
 	s := newSite(t)
 	operations := operate.New(operate.Config{

@@ -11,9 +11,9 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// expectedOptions is which options each method must understand (AM API v3,
-// "Options", and v2). It is written down by hand; an option that a method does
-// not understand it must ignore, whatever its value.
+// expectedOptions lists the options that each method must understand (AM API v3,
+// "Options", and v2). It is written by hand. A method must ignore all other options,
+// with any value.
 const expectedOptions = `
 v3 GetVersion:
 v3 ListResources:             geni_speaking_for geni_rspec_version geni_available geni_compressed no_slice_urn
@@ -165,15 +165,14 @@ func TestEveryOptionOfEveryMethod(t *testing.T) {
 	}
 }
 
-// TestOptionRowsAreTried: no option is in the code's tables that the lists
-// above do not know.
+// TestOptionRowsAreTried checks that the lists above have every option of the code's tables.
 func TestOptionRowsAreTried(t *testing.T) {
 	for _, o := range allOptions() {
 		if !strings.Contains(expectedValues, "\n"+o.name+" ") {
 			t.Errorf("no values for %s", o.name)
 		}
 		if o.effect == "" || o.kind == "" {
-			t.Errorf("nobody says what %s is", o.name)
+			t.Errorf("option %s has no effect or kind", o.name)
 		}
 	}
 }

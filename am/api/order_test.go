@@ -10,7 +10,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// attempt is a call that can be spoilt.
+// attempt is a call with arguments that a mistake may replace.
 type attempt struct {
 	caller      *caller
 	urns        xmlrpc.Value // or the slice URN
@@ -21,7 +21,7 @@ type attempt struct {
 	state       string
 }
 
-// mistake spoils a call in one respect.
+// mistake makes one argument of a call wrong.
 type mistake struct {
 	rule  string
 	spoil func(*attempt)
@@ -29,10 +29,10 @@ type mistake struct {
 	says  string
 }
 
-// TestTheGraverMistakeIsTold makes calls with two mistakes and demands the one
-// that comes first in this order: the shape of the arguments, the caller, the
-// credentials, the slice, its slivers, the options, the work.
-func TestTheGraverMistakeIsTold(t *testing.T) {
+// TestFirstMistakeIsReported makes calls with two mistakes. The answer reports the one that comes
+// first in this order: the shape of the arguments, the caller, the credentials, the slice, its
+// slivers, the options, the work.
+func TestFirstMistakeIsReported(t *testing.T) {
 	b := newBench(t)
 	x, y := b.x.URN.String(), b.y.URN.String()
 	elsewhere := newSite(t)
@@ -170,9 +170,9 @@ func (b *bench) attempt(method string, a attempt, first, second mistake) {
 	}
 }
 
-// TestShutDownAndUnknownSlices: a slice that is shut down is closed to every
-// method but another Shutdown, by slice URN and by sliver URN, best effort or
-// not, in every state; what is unknown is so to every method but Describe.
+// TestShutDownAndUnknownSlices checks that a slice that is shut down refuses every method except
+// Shutdown: by slice URN and by sliver URN, with and without best effort. An unknown slice is not
+// found by any method except Describe.
 func TestShutDownAndUnknownSlices(t *testing.T) {
 	b := newBench(t)
 	const expected = `

@@ -16,7 +16,7 @@ func (c *caller) call2(method string, params ...xmlrpc.Value) answer {
 	return c.site.serveVersion(Version2, Request{ID: "r2", Chain: c.chain, Body: body})
 }
 
-// owned is a slice in the hands of its owner, who calls in both versions.
+// owned is a slice with its owner, who calls in both versions.
 type owned struct {
 	*caller
 	slice, cred string

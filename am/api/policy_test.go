@@ -15,8 +15,7 @@ import (
 	"patchbay/inventory"
 )
 
-// rules are those of the setting, with a list of users who have accepted terms
-// on which alice is.
+// rules are those of the setting. alice is on the list of users who have accepted the terms.
 func (o setting) rules(t testing.TB, dir string, inv *inventory.Inventory) *policy.Policy {
 	t.Helper()
 	if o.policy == "" {
@@ -100,8 +99,8 @@ func TestPolicyRefusesInTheRulesWords(t *testing.T) {
 	}
 }
 
-// TestPolicyCountsForWhoMadeIt has a colleague with a credential of his own for
-// the slice; what is given back may be had again.
+// TestPolicyCountsForWhoMadeIt has a colleague use the slice with their own credential. The limit
+// counts for the user who reserved a node, and deleting makes room.
 func TestPolicyCountsForWhoMadeIt(t *testing.T) {
 	s := setting{policy: `rules: [{name: few, nodes: {user: 2, slice: 3}}]`}.site(t)
 	x, y := s.user("alice").own("count", time.Hour), s.user("bob").own("count", time.Hour)
@@ -115,8 +114,8 @@ func TestPolicyCountsForWhoMadeIt(t *testing.T) {
 	x.allocate(request(raw("e"), raw("f"))).want(t, "after Delete, before it is clean", am.Success)
 }
 
-// TestPolicyRace lets callers fight for what one user may have: never more
-// than that is held, and all of it is.
+// TestPolicyRace has callers reserve the limit of one user at the same time. They never hold more,
+// and in the end they hold all of it.
 func TestPolicyRace(t *testing.T) {
 	const most = 7
 	s := setting{policy: fmt.Sprintf(`rules: [{name: few, nodes: {user: %d}}]`, most)}.site(t)

@@ -14,7 +14,7 @@ import (
 	"patchbay/rspec/compile"
 )
 
-// causes are the codes by which an aggregate without slivers refuses a request for what it is.
+// causes are the codes with which an aggregate without slivers refuses a request.
 var causes = []am.Code{am.BadArgs, am.BadVersion, am.SearchFailed, am.Unsupported, am.TooBig, am.Refused}
 
 // previewed compares a refusal of Allocate or CreateSliver with Preview, by which patchbay check

@@ -12,9 +12,9 @@ import (
 	"patchbay/am"
 )
 
-// TestRace lets 64 callers fight for 20 nodes. Every third request asks for
-// what does not exist, and every seventh write fails. In the end each node has
-// at most one owner, and the store holds exactly what was acknowledged.
+// TestRace has 64 callers reserve 20 nodes at the same time. Every third request asks for an
+// unknown type, and every seventh write fails. In the end each node has at most one owner, and the
+// store has exactly the acknowledged slivers.
 func TestRace(t *testing.T) {
 	var writes atomic.Int64
 	s := setting{fault: func() error {
@@ -70,7 +70,7 @@ func TestRace(t *testing.T) {
 		if len(held) != len(acknowledged) {
 			t.Errorf("round %d: %d held, %d acknowledged", round, len(held), len(acknowledged))
 		}
-		// Who asks for what is not there may share a write that fails.
+		// A request for an unknown type may share a write that fails.
 		if codes[am.SearchFailed] > callers/3 || codes[am.SearchFailed]+codes[am.DBError] < callers/3 || codes[am.Success]+codes[am.DBError]+codes[am.TooBig]+codes[am.SearchFailed] != callers {
 			t.Errorf("round %d: outcomes %v", round, codes)
 		}

@@ -19,7 +19,7 @@ import (
 	"patchbay/inventory"
 )
 
-// reload puts another inventory in force.
+// reload loads another inventory.
 func (s *site) reload(text string) {
 	s.t.Helper()
 	inv, err := inventory.Parse([]byte(text), "inventory.yaml", authority)
@@ -34,7 +34,7 @@ func (s *site) reload(text string) {
 	}
 }
 
-// offering is what an inventory of the table is made of.
+// offering has the parts of an inventory of the table.
 type offering struct {
 	top, pc, host string // pc and host with %[1]d for the number
 }
@@ -85,11 +85,11 @@ managers: ['urn:publicid:IDN+old.example.org+authority+cm']`,
 	host: "{name: h%[1]d, exclusive: false, sliver_types: [vm], hardware_types: [large], capacity: {slots: 4}}",
 }
 
-// reloadStates are those in which each slice of the table is.
+// reloadStates are the states of the slices of the table.
 var reloadStates = []string{"ready", "failed", "frozen", "allocated", "making", "leaving"}
 
-// reloadSite is a site with a slice in each state: two wired nodes, called by another
-// name of the site, and a virtual one with a public address.
+// reloadSite is a site with a slice in each state. Each slice has two connected nodes, requested by
+// the site's other name, and a virtual node with a public address.
 func reloadSite(t *testing.T) (s *site, slices, creds_ map[string]string, alice *caller) {
 	s = setting{inventory: offered.text()}.site(t)
 	s.reload(offered.text())
@@ -134,15 +134,14 @@ func reloadSite(t *testing.T) (s *site, slices, creds_ map[string]string, alice 
 
 var generated = regexp.MustCompile(` generated="[^"]*"`)
 
-// TestReload holds, for each way in which an inventory can change and each state of
-// slivers that are there, that they are shown as before, go on as if nothing had
-// been changed, and leave nothing behind.
+// TestReload changes the inventory in each possible way while slivers are in each state. The
+// slivers are shown as before, work as before, and are removed completely.
 func TestReload(t *testing.T) {
 	each := func(pc, host string) offering { return offering{offered.top, pc, host} }
 	rows := []struct {
 		what string
 		to   offering
-		told string // what differs in manifests; nothing when empty
+		told string // a text that only later manifests have; "" if they stay the same
 	}{
 		{what: "nothing", to: offered},
 		{what: "added", to: offered.with(t, "vlans:", "monitoring: {type: oml}\nvlans:")},
@@ -191,7 +190,7 @@ func TestReload(t *testing.T) {
 				case row.told == "" && before[i] != after[i]:
 					t.Errorf("it was\n%s\nand is\n%s", before[i], after[i])
 				case row.told != "" && reloadStates[i] == "ready" && !strings.Contains(after[i], row.told):
-					t.Errorf("%s is not told in %s", row.told, after[i])
+					t.Errorf("%s is not in %s", row.told, after[i])
 				}
 			}
 			s.holdsAsOneMadeAnew(t)
@@ -234,7 +233,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// withProviders holds that each sliver that is to be removed tells who has to.
+// withProviders checks that each sliver that is being removed names its provider.
 func (s *site) withProviders(t *testing.T) {
 	t.Helper()
 	err := s.store.Read(func(v *store.View) error {
@@ -251,7 +250,8 @@ func (s *site) withProviders(t *testing.T) {
 	}
 }
 
-// holdsAsOneMadeAnew proves that the advertisement shows what the slivers' records leave free.
+// holdsAsOneMadeAnew checks that the advertisement shows everything that the slivers' records leave
+// free.
 func (s *site) holdsAsOneMadeAnew(t *testing.T) {
 	t.Helper()
 	agg := s.api.agg.(*service.Service)
@@ -286,9 +286,9 @@ func (s *site) holdsAsOneMadeAnew(t *testing.T) {
 	}
 }
 
-// TestReloadRace reloads a hundred times while callers reserve, look and give back.
-// No machine ever has two owners, nothing acknowledged is lost, and every
-// advertisement is wholly of one inventory.
+// TestReloadRace reloads the inventory a hundred times while callers reserve, list and delete. No
+// machine has two owners, no acknowledged sliver is lost, and every advertisement belongs to
+// exactly one inventory.
 func TestReloadRace(t *testing.T) {
 	texts := []string{
 		offered.text(),
@@ -368,8 +368,8 @@ func TestReloadRace(t *testing.T) {
 	s.holdsAsOneMadeAnew(t)
 }
 
-// TestReloadWhileAProviderIsAsked holds that nothing is promised of what was taken
-// out of service while its provider was asked.
+// TestReloadWhileAProviderIsAsked takes a component out of service during its dry run. The request
+// is refused.
 func TestReloadWhileAProviderIsAsked(t *testing.T) {
 	for _, tt := range []struct {
 		what string

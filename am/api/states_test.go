@@ -179,7 +179,7 @@ func in(s am.Sliver, state string) am.Sliver {
 	return s
 }
 
-// status is a sliver's as stored; unallocated if it is not.
+// status returns the stored status of a sliver; unallocated if there is none.
 func (b *bench) status(s am.Sliver) (status am.Status) {
 	b.t.Helper()
 	status = am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}
@@ -220,7 +220,7 @@ func (b *bench) do(row string, bestEffort bool, urns ...string) answer {
 // events are the rows that are no calls.
 var events = map[string]am.Event{"done": am.EventDone, "gave_up": am.EventGaveUp, "lost": am.EventLost, "lease_over": am.EventExpire, "change": am.EventChange}
 
-// check tries a cell in all its forms and says what is not as expected.
+// check tries a cell in all its forms and returns the differences.
 func (b *bench) check(e expected) (wrong []string) {
 	b.t.Helper()
 	form := ""
@@ -248,7 +248,7 @@ func (b *bench) check(e expected) (wrong []string) {
 		}
 		return true
 	}
-	// told is what the answer says of a sliver.
+	// told returns the state of a sliver in the answer.
 	told := func(a answer, u string, want am.Status, failed bool) {
 		for _, s := range a.slivers(b.t) {
 			if get(s, "geni_sliver_urn") != u {
@@ -335,8 +335,8 @@ func (b *bench) check(e expected) (wrong []string) {
 	return wrong
 }
 
-// TestEveryMethodInEveryState tries each cell with a slice URN, with a sliver
-// URN, and in mixed sets with and without best effort.
+// TestEveryMethodInEveryState tries each cell with a slice URN, with a sliver URN, and with slivers
+// of different states, with and without best effort.
 func TestEveryMethodInEveryState(t *testing.T) {
 	b := newBench(t)
 	for _, e := range expectations(t) {
@@ -346,8 +346,8 @@ func TestEveryMethodInEveryState(t *testing.T) {
 	}
 }
 
-// TestExpectedStatesAreWhole: every action and state that is advertised, and
-// every event, has its cells.
+// TestExpectedStatesAreWhole checks that the table has every event, every method and every
+// advertised state.
 func TestExpectedStatesAreWhole(t *testing.T) {
 	rows, states := map[string]bool{}, map[string]bool{}
 	for _, e := range expectations(t) {
@@ -372,8 +372,8 @@ func TestExpectedStatesAreWhole(t *testing.T) {
 	}
 }
 
-// TestChangedTransitionsAreSeen changes the table of transitions, a row at a
-// time, and demands that the cells above notice.
+// TestChangedTransitionsAreSeen changes am.Transitions a row at a time and checks that the table
+// above detects each change.
 func TestChangedTransitionsAreSeen(t *testing.T) {
 	b := newBench(t)
 	cells := expectations(t)

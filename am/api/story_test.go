@@ -47,7 +47,7 @@ type world struct {
 	texts   map[string]string // for words that begin with $
 	began   time.Time
 	answer  *onWire           // the last
-	hear    func(body string) // is given each answer as it stands on the wire; nil for nobody
+	hear    func(body string) // if not nil, gets the body of each answer
 }
 
 func newWorld(t testing.TB, texts ...string) *world { return setting{}.world(t, texts...) }
@@ -460,10 +460,10 @@ func (w *world) expect(e *onWire, text, word string, states map[string]string) e
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is not told in %s", id, text)
+	return fmt.Errorf("%s is not in %s", id, text)
 }
 
-// told are the structs of slivers in an answer of either version.
+// told returns the structs of slivers in an answer of either version.
 func (e *onWire) told() []*onWire {
 	for _, path := range []string{"value.geni_slivers", "value.geni_resources", "value"} {
 		if x := e.at(path); x != nil && x.name == "array" {

@@ -12,7 +12,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// TestNamedSlivers: every sliver that was named is in the answer, once.
+// TestNamedSlivers checks that an answer has every named sliver once, in the order of the call.
 func TestNamedSlivers(t *testing.T) {
 	b := newBench(t)
 	second, cred2 := b.alice.slice("second", time.Hour)
@@ -63,9 +63,8 @@ func TestNamedSlivers(t *testing.T) {
 		}
 	}
 
-	// Slivers of two slices are refused, with the rights over both and best
-	// effort, too; without the right over one of them, in whatever order, nothing
-	// else is told.
+	// A call for slivers of two slices is refused, also with rights to both and with
+	// best effort. Without rights to one of them the answer does not name it.
 	b.put(in(b.x, "allocated"), in(b.y, "allocated"))
 	z := get(b.alice.call("Allocate", second, creds(cred2), request(node("z")), opts()).want(t, "Allocate", am.Success).slivers(t)[0], "geni_sliver_urn").(string)
 	for _, effort := range []bool{false, true} {
@@ -94,9 +93,9 @@ func TestNamedSlivers(t *testing.T) {
 	}
 }
 
-// TestNothingToDoPromisesNothing: an action that finds its end reached, or on
-// its way, succeeds without new work.
-func TestNothingToDoPromisesNothing(t *testing.T) {
+// TestRedundantActionCreatesNoTask checks that an action succeeds without a new task if the sliver is
+// in its final state or on the way there.
+func TestRedundantActionCreatesNoTask(t *testing.T) {
 	b := newBench(t)
 	for state, action := range map[string]string{"configuring": "geni_start", "ready": "geni_start", "updating_users": "geni_start", "notready": "geni_stop", "stopping": "geni_stop"} {
 		b.put(in(b.x, state))
@@ -112,8 +111,8 @@ func TestNothingToDoPromisesNothing(t *testing.T) {
 	}
 }
 
-// TestCallsOnOneSliceWait: calls on one slice at the same time are done one
-// after the other; none is told that the slice is busy.
+// TestCallsOnOneSliceWait checks that simultaneous calls on one slice run one after the other, and
+// that none is answered with BUSY.
 func TestCallsOnOneSliceWait(t *testing.T) {
 	b := newBench(t)
 	at := func(what, state string, call func() answer, want map[am.Code]int) {

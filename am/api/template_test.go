@@ -21,7 +21,7 @@ import (
 	"patchbay/schemas"
 )
 
-// compiling are sites that compile templates.
+// compiling is the setting of sites that compile templates.
 var compiling = setting{compile: func(t rspec.Template, known service.Known) (rspec.Expansion, error) {
 	return compile.Expand(t, known.Earlier, compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links, Work: known.Work})
 }}

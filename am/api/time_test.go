@@ -58,8 +58,8 @@ func FuzzParseTime(f *testing.F) {
 	})
 }
 
-// TestTimesInTheFormOfXMLRPCAreTaken: Emulab's renewsliver.py sends the text, GENI's
-// gcf-test.py the type.
+// TestTimesInTheFormOfXMLRPCAreTaken renews with the two XML-RPC forms of a time: the text, which
+// Emulab's renewsliver.py sends, and the type, which GENI's gcf-test.py sends.
 func TestTimesInTheFormOfXMLRPCAreTaken(t *testing.T) {
 	w := newWorld(t).play(`
 		alice owns s1 80h
@@ -69,7 +69,7 @@ func TestTimesInTheFormOfXMLRPCAreTaken(t *testing.T) {
 	at := began.Add(26 * time.Hour)
 	for form, value := range map[string]xmlrpc.Value{"text": at.Format("20060102T15:04:05"), "text with Z": at.Format("20060102T15:04:05Z"), "type": at} {
 		for version, method := range map[int]string{Version3: "Renew", Version2: "RenewSliver"} {
-			// Encoders of our own never write the type, so it is put in its place.
+			// Our encoder never writes dateTime, so the test inserts it.
 			target := xmlrpc.Value(strs(w.urns["s1"]))
 			if version == Version2 {
 				target = w.urns["s1"]
@@ -96,8 +96,8 @@ func TestTimesInTheFormOfXMLRPCAreTaken(t *testing.T) {
 	}
 }
 
-// TestOptionsAsAnEmptyArrayAreNoOptions: Perl and PHP programs make that of an empty
-// struct, such as Emulab's sliverstatus.py.
+// TestOptionsAsAnEmptyArrayAreNoOptions sends the options as an empty array, as Perl and PHP
+// programs such as Emulab's sliverstatus.py do.
 func TestOptionsAsAnEmptyArrayAreNoOptions(t *testing.T) {
 	w := newWorld(t).play(`
 		alice owns s1 80h

@@ -26,7 +26,7 @@ func inArray(values ...string) string {
 	return "<array><data><value>" + strings.Join(values, "</value><value>") + "</value></data></array>"
 }
 
-// credentialForms are all the ways in which deployed clients put a credential on the wire.
+// credentialForms are all forms in which deployed clients send a credential.
 func credentialForms(document string) map[string]string {
 	text := "<string>" + escaped(document) + "</string>"
 	packed := "<base64>" + base64.StdEncoding.EncodeToString([]byte(document)) + "</base64>"
@@ -49,8 +49,8 @@ func credentialForms(document string) map[string]string {
 	}
 }
 
-// TestTrap15CredentialsInEveryForm takes every form in both versions, and none
-// of them with a document that was altered.
+// TestTrap15CredentialsInEveryForm checks that both versions accept every form of a valid
+// credential and refuse every form of a modified one.
 func TestTrap15CredentialsInEveryForm(t *testing.T) {
 	w := newWorld(t).play("alice owns s1 24h\nalice Allocate s1 a")
 	alice, cred := w.who("alice"), w.creds["s1"]
@@ -94,7 +94,7 @@ func (f *federal) knows(name string, chain ...*pki.Entity) *pki.Entity {
 	return chain[0]
 }
 
-// grant is a credential of everything; without a signer, the root signs.
+// grant returns a credential with all privileges; without a signer, the root signs.
 func (f *federal) grant(t *testing.T, owner, target *pki.Entity, more ...func(*pki.Credential)) string {
 	c := pki.Credential{Owner: []*pki.Entity{owner}, Target: []*pki.Entity{target}, Signer: []*pki.Entity{f.root}, Privileges: []string{"*"}}
 	for _, m := range more {
@@ -103,8 +103,8 @@ func (f *federal) grant(t *testing.T, owner, target *pki.Entity, more ...func(*p
 	return c.Signed(t)
 }
 
-// TestTrap36SliceNamesAsTheyAre: authorities in the field keep to none of the
-// limits that the text has for the names of slices.
+// TestTrap36SliceNamesAsTheyAre uses slice names that violate the specification, because deployed
+// authorities give such names.
 func TestTrap36SliceNamesAsTheyAre(t *testing.T) {
 	f := newFederal(t, "fed.example.org:proj")
 	alice := f.knows("alice", pki.User(t, f.root, "urn:publicid:IDN+fed.example.org:proj+user+alice_von_humboldt", "rsa2"))
@@ -123,7 +123,8 @@ func TestTrap36SliceNamesAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestTrap38JunkAmongCredentials: one good credential suffices, wherever it stands.
+// TestTrap38JunkAmongCredentials checks that one valid credential suffices, at any position among
+// useless ones. If all are useless, the refusal gives the reason for each.
 func TestTrap38JunkAmongCredentials(t *testing.T) {
 	f := newFederal(t, "fed.example.org")
 	name := func(kind, n string) string { return "urn:publicid:IDN+fed.example.org+" + kind + "+" + n }
@@ -158,14 +159,14 @@ func TestTrap38JunkAmongCredentials(t *testing.T) {
 	e := c.ask(3, "Status", urns, all[:5], opts()).want(t, "some junk only", am.Forbidden)
 	for i := range 5 {
 		if n := fmt.Sprintf("credential %d", i+1); !strings.Contains(e.member("output"), n) {
-			t.Errorf("the reason of %s is not told: %q", n, e.member("output"))
+			t.Errorf("the reason of %s is missing: %q", n, e.member("output"))
 		}
 	}
 	c.ask(3, "Status", urns, append(all, right), opts()).want(t, "the good one behind all the junk", am.Success)
 }
 
-// TestTrap39SubAuthoritiesCount: whole URNs are compared, never the name at the
-// end and never the host at the beginning.
+// TestTrap39SubAuthoritiesCount checks that whole URNs are compared: users and slices of different
+// sub-authorities differ, also if their names or the beginning of their authorities are equal.
 func TestTrap39SubAuthoritiesCount(t *testing.T) {
 	f := newFederal(t, "fed.example.org")
 	project := pki.Authority(t, f.root, "urn:publicid:IDN+fed.example.org:proj+authority+sa", "rsa4")
@@ -200,9 +201,9 @@ func TestTrap39SubAuthoritiesCount(t *testing.T) {
 	`)
 }
 
-// TestTrap40FreshCredentialRenews: nobody tells the aggregate that a slice was
-// prolonged; a credential shown later does. The old one, shown later, takes nothing
-// away and gives nothing.
+// TestTrap40FreshCredentialRenews checks that a credential with a later end permits a longer lease,
+// without any other message to the aggregate. Using the old credential afterwards does not shorten
+// or extend the lease.
 func TestTrap40FreshCredentialRenews(t *testing.T) {
 	newWorld(t).play(`
 		alice owns s1 24h

@@ -13,7 +13,8 @@ import (
 
 var bothVersions = []int{Version2, Version3}
 
-// TestTrap01GeniAPITwice: beside a refusal, too, or clients drop the answer unread.
+// TestTrap01GeniAPITwice checks that GetVersion has geni_api in the value and beside it, also in a
+// refusal. Clients discard answers without it.
 func TestTrap01GeniAPITwice(t *testing.T) {
 	newWorld(t).play(`
 		nobody GetVersion -> geni_api=<int>3 value.geni_api=<int>3
@@ -44,12 +45,12 @@ func TestTrap04VersionIsAStringAndAPIAnInt(t *testing.T) {
 		newWorld(t).play("nobody " + call + " -> geni_api=<int> code.geni_code=<int>0 code.am_code=<int>0 code.am_type=<string>patchbay " +
 			"value.geni_request_rspec_versions.0.version=<string>3 value.geni_ad_rspec_versions.0.version=<string>3 value.geni_request_rspec_versions.0.type=<string>GENI value.geni_ad_rspec_versions.0.type=<string>GENI")
 	}
-	// The finer reason of an error is an int, too.
+	// am_code is an int, too.
 	newWorld(t).play("alice owns s1 1h\nalice Renew s1 +1m with=junk -> FORBIDDEN code.geni_code=<int>3 code.am_code=<int>20")
 }
 
-// TestTrap05ExtensionsAreAlwaysThere: an aggregate without any has an empty list, not
-// none. Those of every site with a shared component are told, each once.
+// TestTrap05ExtensionsAreAlwaysThere checks that GetVersion has the list of extensions, also if it
+// is empty, and names each extension once.
 func TestTrap05ExtensionsAreAlwaysThere(t *testing.T) {
 	none, err := xmlrpc.AppendResponse(nil, xmlrpc.Struct{{Name: "value", Value: versionValues(Config{PublicURL: "https://am.example.org"}, withoutExtensions{})[Version3]}})
 	if err != nil {
@@ -82,7 +83,7 @@ func TestTrap05ExtensionsAreAlwaysThere(t *testing.T) {
 	}
 }
 
-// withoutExtensions is an aggregate that knows no extension.
+// withoutExtensions is an aggregate without extensions.
 type withoutExtensions struct{ Aggregate }
 
 func (withoutExtensions) RSpecExtensions() (requests, advertisements []string) { return nil, nil }
@@ -93,7 +94,7 @@ func TestTrap06CredentialTypes(t *testing.T) {
 	`)
 }
 
-// refusals are calls of every method that takes arguments, each wrong in its own way.
+// refusals are calls of every method with arguments, each wrong in its own way.
 const refusals = `
 	alice ListResources2 with=junk
 	alice CreateSliver s1 a with=junk
@@ -112,7 +113,7 @@ const refusals = `
 	alice Shutdown s1 with=junk
 `
 
-// refused makes those calls, and gives their answers.
+// refused makes those calls and returns their answers.
 func refused(t *testing.T) (all []*onWire) {
 	t.Helper()
 	w := newWorld(t, "node", "hello", "broken", "<rspec", "urnnode", "hello").play("alice owns s1 24h")
@@ -131,9 +132,8 @@ func TestTrap07ErrorsHaveOutputAndValue(t *testing.T) {
 	}
 }
 
-// TestTrap08OldCodesOnly: whatever goes wrong and however finely it is told,
-// geni_code is one of the numbers that the first clients of version 3 know. The
-// reasons that came later are told beside it.
+// TestTrap08OldCodesOnly checks that every geni_code is a number that the first clients of version
+// 3 know. Newer reasons are only in am_code.
 func TestTrap08OldCodesOnly(t *testing.T) {
 	old := func(n int) bool { return n >= 0 && n <= 17 || n == 24 || n == -32001 }
 	for n := -40000; n < 1000; n++ {
@@ -151,7 +151,7 @@ func TestTrap09SingleAllocationIsAnInt(t *testing.T) {
 	`)
 }
 
-// TestTrap10BareArrays has every method answer, and looks what its value is.
+// TestTrap10BareArrays checks the type of the value of each method.
 func TestTrap10BareArrays(t *testing.T) {
 	newWorld(t).play(`
 		nobody GetVersion -> value=<struct>
@@ -178,8 +178,8 @@ func TestTrap10BareArrays(t *testing.T) {
 	`)
 }
 
-// TestTrap31GetVersionWithAndWithoutParameters sends it in every way that
-// writers of XML-RPC have. Two parameters are a wrong number, which is a Fault.
+// TestTrap31GetVersionWithAndWithoutParameters calls GetVersion in every form that XML-RPC encoders
+// write. Two parameters get a Fault.
 func TestTrap31GetVersionWithAndWithoutParameters(t *testing.T) {
 	stranger := &caller{site: newSite(t)}
 	for _, v := range bothVersions {
@@ -198,8 +198,8 @@ func TestTrap31GetVersionWithAndWithoutParameters(t *testing.T) {
 	}
 }
 
-// TestTrap34StringOrArray: which methods take one URN as a string and which an
-// array; the other form is a mistake that is told in the envelope.
+// TestTrap34StringOrArray sends an array where a method takes one URN as a string, and a string
+// where it takes an array. The answer is an envelope with BADARGS.
 func TestTrap34StringOrArray(t *testing.T) {
 	w := newWorld(t).play("alice owns s1 24h")
 	for version, rows := range tables {
@@ -220,8 +220,8 @@ func TestTrap34StringOrArray(t *testing.T) {
 	}
 }
 
-// TestErrorBody is an envelope like any other, with geni_api for those who look for it
-// first, or a fault if its text cannot be sent.
+// TestErrorBody checks that an error body is an envelope with geni_api, or a Fault if its text
+// cannot be sent.
 func TestErrorBody(t *testing.T) {
 	v, err := xmlrpc.DecodeResponse(ErrorBody(3, am.ServerBusy, "come back"), xmlrpc.Limits{})
 	if err != nil {

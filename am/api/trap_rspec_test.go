@@ -15,8 +15,8 @@ import (
 	"patchbay/inventory"
 )
 
-// rspecs has each method answer the RSpec that it gives: the advertisement, and
-// the manifests of a slice made in version 3 and of one made in version 2.
+// rspecs returns the RSpecs of all methods: the advertisement, and the manifests of a slice made in
+// version 3 and of one made in version 2.
 func (w *world) rspecs(asked string) map[string]string {
 	w.t.Helper()
 	w.texts["$asked"] = asked
@@ -55,9 +55,9 @@ func ascii(s string) error {
 	return nil
 }
 
-// TestTrap03OwnWritingIsASCII: a reader of old gives a string that is not ASCII
-// another type, and fails. What we write is ASCII on the wire and after it, also where
-// it quotes a request or a provider; only what the client itself wrote is not.
+// TestTrap03OwnWritingIsASCII checks that answers are ASCII, because old readers fail at strings
+// that are not. Quotations of a request or a provider are escaped. Only the client's own text in a
+// manifest is not ASCII after decoding.
 func TestTrap03OwnWritingIsASCII(t *testing.T) {
 	text := strings.Replace(string(inventory.SimulatedText(authority)), "description: Debian 12, server", "description: Debian für Gäste 犬", 1)
 	w := setting{inventory: text}.world(t, "own", `<!-- Straße 犬 --><node client_id="a"><sliver_type name="raw-pc"/><x:note xmlns:x="urn:x">Gäste</x:note></node>`, "unknown", `<node client_id="Gäste"><sliver_type name="größer"/></node>`)
@@ -91,8 +91,8 @@ func TestTrap03OwnWritingIsASCII(t *testing.T) {
 	`)
 }
 
-// TestTrap11WholeSecondsAndZ: the one form of a time that every client reads and jFed
-// compares, in each member and RSpec that tells one.
+// TestTrap11WholeSecondsAndZ checks that every time in a member or an RSpec has whole seconds and
+// ends with Z. Every client reads this form, and jFed compares times as text.
 func TestTrap11WholeSecondsAndZ(t *testing.T) {
 	w := newWorld(t, "fraction", began.Add(duration("1h")).Format("2006-01-02T15:04:05.123456+00:00"))
 	tells := regexp.MustCompile(`(?:_expires</name><value><string>| (?:expires|generated|valid_until)=&quot;| (?:expires|generated|valid_until)=")([^"&<]*)`)
@@ -127,8 +127,8 @@ func TestTrap11WholeSecondsAndZ(t *testing.T) {
 	}
 }
 
-// TestTrap12TimesAsClientsSendThem: the exact second is kept, whatever the form. An
-// offset counts towards UTC, and not the wrong way round as in one AM.
+// TestTrap12TimesAsClientsSendThem checks that each form of a time is read to the exact second, and
+// that an offset is subtracted, not added.
 func TestTrap12TimesAsClientsSendThem(t *testing.T) {
 	w := newWorld(t).play("alice owns s1 10d\nalice Allocate s1 a\nalice Provision s1")
 	for i, layout := range []string{
@@ -143,7 +143,7 @@ func TestTrap12TimesAsClientsSendThem(t *testing.T) {
 	}
 }
 
-// isZlib checks what RFC 1950 says of the first two bytes before it unpacks.
+// isZlib checks the first two bytes by RFC 1950, then decompresses.
 func isZlib(s string) error {
 	raw, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(s), ""))
 	if err != nil {
@@ -171,8 +171,8 @@ func TestTrap13CompressedIsZlibInAString(t *testing.T) {
 	}
 }
 
-// TestTrap14CompressedExactlyWhenAsked: methods that have no such option are not
-// compressed either.
+// TestTrap14CompressedExactlyWhenAsked checks that an RSpec is compressed only if geni_compressed
+// is true. Allocate and Provision, which have no such option, never compress.
 func TestTrap14CompressedExactlyWhenAsked(t *testing.T) {
 	w := newWorld(t).play("alice owns s1 24h\nalice Allocate s1 a")
 	for option, want := range map[string]bool{
@@ -190,8 +190,9 @@ func TestTrap14CompressedExactlyWhenAsked(t *testing.T) {
 	`)
 }
 
-// TestTrap17WhoseNodesTheyAre: both names of this aggregate are known, and the
-// nodes of others are no mistake. An authority whose name only begins alike is another.
+// TestTrap17WhoseNodesTheyAre checks that both names of this aggregate are accepted as component
+// manager, and that nodes of other aggregates are copied. An authority whose name only begins like
+// ours is another one.
 func TestTrap17WhoseNodesTheyAre(t *testing.T) {
 	const other = `<node client_id="theirs" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm" component_id="urn:publicid:IDN+other.example.org+node+x1"><sliver_type name="strange"/></node>`
 	w := newWorld(t, "other", other).play("alice owns s1 24h\nalice Allocate s1 $other -> SEARCHFAILED")
@@ -210,8 +211,8 @@ func TestTrap17WhoseNodesTheyAre(t *testing.T) {
 	}
 }
 
-// TestTrap25ManifestSaysWhatItIs: it names itself, its schema, and everything
-// that was asked for by the names it was asked for.
+// TestTrap25ManifestSaysWhatItIs checks that a manifest has the type and schema of a manifest, and
+// all nodes, interfaces and links of the request under their names.
 func TestTrap25ManifestSaysWhatItIs(t *testing.T) {
 	const asked = `<?xml version="1.0" encoding="UTF-8"?>
 <rspec xmlns="http://www.geni.net/resources/rspec/3" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" type="request"
@@ -245,8 +246,8 @@ func TestTrap25ManifestSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// TestTrap26LoginIsWhole: a client that converts the port and looks for one word
-// in authentication finds both, whatever the provider told.
+// TestTrap26LoginIsWhole checks that each login has a numeric port and authentication="ssh-keys",
+// as clients require.
 func TestTrap26LoginIsWhole(t *testing.T) {
 	w := newWorld(t).play("alice owns s1 24h\nalice Allocate s1 a\nalice Provision s1 geni_users=alice\nsettle\nalice Describe s1")
 	logins := w.who("alice").read(w.answer.at("value.geni_rspec").text).find("login")
@@ -262,8 +263,8 @@ func TestTrap26LoginIsWhole(t *testing.T) {
 	}
 }
 
-// TestTrap35DeclarationFirst: an XML declaration anywhere but at the very
-// beginning makes a document that no parser takes.
+// TestTrap35DeclarationFirst checks that an RSpec has its XML declaration only at the very
+// beginning. Parsers refuse it anywhere else.
 func TestTrap35DeclarationFirst(t *testing.T) {
 	good := request(node("a"))
 	for how, asked := range map[string]string{
@@ -285,8 +286,8 @@ func TestTrap35DeclarationFirst(t *testing.T) {
 	}
 }
 
-// TestTrap37SliverURNsAreNeverUsedAgain: not after Delete, not for the same
-// request, not for the same component.
+// TestTrap37SliverURNsAreNeverUsedAgain repeats the same request for the same component after
+// Delete. Each sliver gets a new URN.
 func TestTrap37SliverURNsAreNeverUsedAgain(t *testing.T) {
 	w := newWorld(t).play("alice owns s1 24h")
 	pattern := regexp.MustCompile(`^urn:publicid:IDN\+example\.org\+sliver\+[-a-zA-Z0-9_.]+$`)

@@ -32,7 +32,8 @@ func TestTrap16UsersMayBeAbsent(t *testing.T) {
 	}
 }
 
-// TestTrap18ProvisionedAtOnce: what takes time hides in the operational state.
+// TestTrap18ProvisionedAtOnce checks that Provision answers geni_provisioned at once. The progress
+// is in the operational state only.
 func TestTrap18ProvisionedAtOnce(t *testing.T) {
 	newWorld(t).play(`
 		alice owns s1 24h
@@ -42,9 +43,8 @@ func TestTrap18ProvisionedAtOnce(t *testing.T) {
 	`)
 }
 
-// TestTrap19StartSucceedsWhereverItIsNormal: and what restart and stop answer in
-// a state where they cannot be is 0 or 13, nothing else. The cells are those that
-// TestEveryMethodInEveryState tries.
+// TestTrap19StartSucceedsWhereverItIsNormal checks that geni_start succeeds in every normal state,
+// and that impossible actions get code 13. It uses the table of TestEveryMethodInEveryState.
 func TestTrap19StartSucceedsWhereverItIsNormal(t *testing.T) {
 	normal := []string{"notready", "configuring", "ready", "updating_users"}
 	for _, e := range expectations(t) {
@@ -53,7 +53,7 @@ func TestTrap19StartSucceedsWhereverItIsNormal(t *testing.T) {
 			t.Errorf("%s in %s is refused with %d and %d", e.row, e.state, e.slice, e.sliver)
 		}
 	}
-	// As omni fires them, one upon the other and without waiting.
+	// omni sends these one after the other without waiting.
 	newWorld(t).play(`
 		alice owns s1 24h
 		alice Allocate s1 a
@@ -72,7 +72,7 @@ func TestTrap21DescribeNamesTheSlice(t *testing.T) {
 	newWorld(t).play("alice owns s1 24h\nalice Describe s1" + named + "alice Allocate s1 a b\nalice Describe s1" + named + "alice Describe s1.b" + named + "alice Describe s1.a s1.b" + named)
 }
 
-// TestTrap22DeleteListsEverySliver: one is ready, one is not, one is but reserved.
+// TestTrap22DeleteListsEverySliver deletes a ready sliver, a stopped one and a reserved one.
 func TestTrap22DeleteListsEverySliver(t *testing.T) {
 	w := newWorld(t).play(`
 		alice owns s1 48h
@@ -90,8 +90,8 @@ func TestTrap22DeleteListsEverySliver(t *testing.T) {
 	}
 }
 
-// TestTrap23SliverURNsStandForTheirSlice: the credential is of the slice, though
-// the call names slivers; what is gone is 12, and whose it was is not told.
+// TestTrap23SliverURNsStandForTheirSlice calls methods with sliver URNs and a credential for their
+// slice. A deleted sliver gets code 12, and the answer does not name its slice.
 func TestTrap23SliverURNsStandForTheirSlice(t *testing.T) {
 	w := newWorld(t).play(`
 		alice owns s1 24h
@@ -117,8 +117,8 @@ func TestTrap23SliverURNsStandForTheirSlice(t *testing.T) {
 	w.play(both + "settle" + both + "alice Describe s1.a s1.b -> SEARCHFAILED")
 }
 
-// TestTrap24OneBadURNChangesNothing: without best effort, in every method that
-// takes slivers, in whatever order. The neighbour that is right does change something.
+// TestTrap24OneBadURNChangesNothing checks that without best effort one wrong URN, first or last,
+// fails the whole call. The same call without it changes the slivers.
 func TestTrap24OneBadURNChangesNothing(t *testing.T) {
 	w := newWorld(t, "urnnode", "urn:publicid:IDN+example.org+node+pc1", "urnhello", "hello").play(`
 		alice owns s1 24h
@@ -159,8 +159,8 @@ func TestTrap28EmptySliceStatusFailsDescribeWorks(t *testing.T) {
 	newWorld(t).play("alice owns s1 24h" + empty + "alice Allocate s1 a\nalice Delete s1" + empty)
 }
 
-// TestTrap29GoneIsOnlySaidOfWhatIsGone: on 12 and 15 clients forget a slice, so
-// trouble that passes has another word.
+// TestTrap29GoneIsOnlySaidOfWhatIsGone checks that temporary failures and refusals never have code
+// 12 or 15, because clients then forget the slice.
 func TestTrap29GoneIsOnlySaidOfWhatIsGone(t *testing.T) {
 	var broken atomic.Bool
 	w := setting{fault: func() error {
@@ -197,12 +197,12 @@ func TestTrap29GoneIsOnlySaidOfWhatIsGone(t *testing.T) {
 	broken.Store(false)
 	w.play("alice Shutdown s1")
 	each("a slice that is shut down", ask)
-	// The neighbours: what is gone does get 12.
+	// An expired slice does get 12.
 	newWorld(t).play("alice owns s1 48h\nalice Allocate s1 a\npass 24h\nalice Status s1 -> SEARCHFAILED|EXPIRED")
 }
 
-// TestTrap30BusyPasses: 14 makes clients try again, so it is only said of what
-// passes by itself, and never where anything lasting stands in the way, too.
+// TestTrap30BusyPasses checks that code 14, which makes clients try again, is only used if the
+// cause passes by itself and nothing permanent prevents the call.
 func TestTrap30BusyPasses(t *testing.T) {
 	many := ""
 	for i := range 21 {

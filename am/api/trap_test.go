@@ -19,10 +19,10 @@ import (
 )
 
 // The traps are the 40 places where deployed clients fail on an aggregate that
-// follows the texts. Each has a test, TestTrap and its number, that looks at
-// what stands on the wire and not at what our own reader makes of it.
+// follows the specification. Each has a test named TestTrap and its number. It
+// examines the bytes that are sent, without our own decoder.
 
-// TestAllTrapsHaveATest counts them, here and among the tests of the served program.
+// TestAllTrapsHaveATest counts the trap tests of this package and of the served program.
 func TestAllTrapsHaveATest(t *testing.T) {
 	const traps = 40
 	found := map[int]bool{}
@@ -60,7 +60,7 @@ type onWire struct {
 	text string
 }
 
-// readWire reads XML with nothing of ours.
+// readWire reads XML with the standard library alone.
 func readWire(text string) (*onWire, error) {
 	top := &onWire{}
 	open := []*onWire{top}
@@ -150,8 +150,8 @@ func (e *onWire) items() (all []*onWire) {
 	return all
 }
 
-// is says why the element at path is not of that type; with a text, why it does
-// not say that.
+// is returns an error if the element at path has another type or, with a text,
+// another text.
 func (e *onWire) is(path, typ string, text ...string) error {
 	x := e.at(path)
 	switch {

@@ -24,7 +24,7 @@ const (
 	otherBob = "urn:publicid:IDN+other.example.org+user+bob"
 )
 
-// accounts are a sliver's as they are promised, in their order: login=keys.
+// accounts returns the accounts that a sliver should have, in their order: login=keys.
 func (b *bench) accounts(s am.Sliver) string {
 	b.t.Helper()
 	all, err := b.store.Slivers()
@@ -51,9 +51,9 @@ func (b *bench) accounts(s am.Sliver) string {
 	return strings.Join(out, " ")
 }
 
-// TestUpdateUsers has the exact rules of geni_update_users (AM API v3,
-// "Operational actions"): for each listed user the keys are replaced, new users
-// are added, others stay, an empty list takes the user away.
+// TestUpdateUsers checks the rules of geni_update_users (AM API v3, "Operational actions"). The
+// keys of each listed user are replaced, new users are added, others stay, and an empty list of
+// keys removes the user.
 func TestUpdateUsers(t *testing.T) {
 	b := newBench(t)
 	alice := b.alice.urn.String()
@@ -108,7 +108,7 @@ func TestUpdateUsers(t *testing.T) {
 			if got := b.accounts(b.y); got != tt.y {
 				t.Errorf("on the other node\ngot  %s\nwant %s", got, tt.y)
 			}
-			// Done or cancelled, what was promised stays.
+			// Done or cancelled, the accounts stay.
 			for _, n := range []am.Sliver{b.x, b.y} {
 				if b.status(n).Operational != am.UpdatingUsers {
 					t.Errorf("it is in %v", b.status(n))

@@ -27,15 +27,15 @@ func TestListResources2(t *testing.T) {
 		alice ListResources2 geni_available=true -> !'component_name="pc1"' 23*"<node "
 		alice ListResources2 s1 -> 'type="manifest"' 'client_id="a"'
 	`).answer.at("value").text
-	// geni_available has no meaning for a slice: all of it is told.
+	// geni_available has no meaning for a slice: the manifest has all nodes.
 	if got := unzip(t, w.play("alice ListResources2 s1 geni_compressed=1 geni_available=true").answer.at("value").text); got != manifest {
 		t.Errorf("compressed and available:\n%s", got)
 	}
 }
 
-// TestListResourcesOfASliceWithoutSliversIsAnEmptyManifest: "aggregates should NOT
-// return an error" (AM API v2, ListResources). It answers what Describe does, and so
-// the site's setting counts for both.
+// TestListResourcesOfASliceWithoutSliversIsAnEmptyManifest checks that ListResources answers an
+// empty manifest: "aggregates should NOT return an error" (AM API v2, ListResources). The site's
+// setting for Describe applies to it, too.
 func TestListResourcesOfASliceWithoutSliversIsAnEmptyManifest(t *testing.T) {
 	const empty = `'type="manifest"' "manifest.xsd" !"<node "`
 	for _, tt := range []struct {
@@ -62,7 +62,6 @@ func TestListResourcesOfASliceWithoutSliversIsAnEmptyManifest(t *testing.T) {
 	}
 }
 
-// TestGetVersionNamesSliverInfoOnlyWhereManifestsHaveIt looks at both versions.
 func TestGetVersionNamesSliverInfoOnlyWhereManifestsHaveIt(t *testing.T) {
 	const space = `"http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1"`
 	for _, version := range []string{"GetVersion", "GetVersion2"} {
@@ -72,8 +71,8 @@ func TestGetVersionNamesSliverInfoOnlyWhereManifestsHaveIt(t *testing.T) {
 	}
 }
 
-// TestVersion2Life is what omni does with a slice in version 2. No action is needed,
-// and what is deleted is gone at once, also while its provider cleans up.
+// TestVersion2Life makes omni's calls in version 2. No action is needed, and a deleted sliver is
+// not found from then on, also while its provider still removes it.
 func TestVersion2Life(t *testing.T) {
 	gone := `
 		alice SliverStatus s1 -> SEARCHFAILED
@@ -117,10 +116,10 @@ func TestRenewSliver(t *testing.T) {
 	`)
 }
 
-// TestTheGraverMistakeIsTold2: of two mistakes in a call of version 2 the
-// earlier one is told: shape, right, a slice that is shut down, one that is not
-// there, options.
-func TestTheGraverMistakeIsTold2(t *testing.T) {
+// TestFirstMistakeIsReported2 makes version 2 calls with two mistakes. The answer reports the one
+// that comes first in this order: shape, rights, a slice that is shut down, an unknown slice,
+// options.
+func TestFirstMistakeIsReported2(t *testing.T) {
 	newWorld(t, "hello", "hello", "strange", `<node client_id="a"><sliver_type name="quantum"/></node>`, "alice", "urn:publicid:IDN+example.org+user+alice").play(`
 		alice owns made 24h
 		alice owns empty 24h
@@ -145,8 +144,8 @@ func TestTheGraverMistakeIsTold2(t *testing.T) {
 	`)
 }
 
-// TestUsersOfVersion2 are the fourth argument, which may be empty; an options struct
-// may be left out.
+// TestUsersOfVersion2 sends an empty list of users without options, as jFed may, and a list with a
+// user without keys.
 func TestUsersOfVersion2(t *testing.T) {
 	w := newWorld(t).play("alice owns s1 24h")
 	w.who("alice").ask(2, "CreateSliver", w.urns["s1"], strs(w.creds["s1"]), request(node("a")), strs()).want(t, "without options, as jFed may", 0)
