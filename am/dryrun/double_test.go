@@ -52,14 +52,14 @@ func lay(t *testing.T, dir, name string, probe bool) {
 type behaviour struct {
 	// Refuses are the kinds of error for components, in a dry run and for real.
 	Refuses map[string]string
-	// Dry is what happens to a whole dry run: "exit", "top", "hang", or "wait" until
-	// told otherwise.
+	// Dry is what a whole dry run does: "exit", "top" (a top-level error), "hang", or
+	// "wait" until behave is called again.
 	Dry string
 	// Kills is a component that kills every dry run it is in.
 	Kills string
-	// Names has it refuse a node that has the client_id of another one.
+	// Names refuses a node that has the client_id of another one.
 	Names bool
-	// Stays has it take its time to remove nodes, until told otherwise.
+	// Stays delays the removal of nodes until behave is called again.
 	Stays bool
 }
 
@@ -119,7 +119,7 @@ func must(err error) {
 	}
 }
 
-// behaves is what the provider whose files begin with stem was told.
+// behaves reads the behaviour of the provider whose files begin with stem.
 func behaves(stem string) (b behaviour) {
 	text, err := os.ReadFile(stem + ".behaviour")
 	if must(err); err == nil {

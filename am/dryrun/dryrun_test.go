@@ -22,7 +22,7 @@ import (
 	"patchbay/rspec/setup"
 )
 
-// errHangs is a dry run that is ended when its time is over.
+// errHangs is the error of a dry run that times out.
 var errHangs = errors.New("hangs")
 
 // double is a provider in memory.
@@ -36,18 +36,18 @@ type double struct {
 	breaks     map[string]error // a dry run in which a component is; context.DeadlineExceeded after 5 s
 	later      error            // a get after a set
 	sees       func(provider.Update)
-	deaf       bool // does what it should only say
+	deaf       bool // makes changes in a dry run
 	stuck      bool // removes nothing
 	nodes      map[string]provider.Resource
 	calls      []string
-	naps       time.Duration // of a call
+	naps       time.Duration // duration of a call
 	gets, sets gauge
 }
 
-// gauge counts what runs at once.
+// gauge counts concurrent calls.
 type gauge struct{ now, most int }
 
-// nap takes the time of a call, which g counts.
+// nap waits as long as a call takes; g counts it.
 func (d *double) nap(g *gauge) {
 	if d.naps > 0 {
 		g.now++
@@ -189,7 +189,7 @@ func on(components ...string) []am.Sliver {
 	return all
 }
 
-// says are codes and messages, one for each sliver.
+// says returns the code and message for each sliver.
 func says(errs []*am.Error) (all []string) {
 	for _, e := range errs {
 		if e == nil {
@@ -217,7 +217,8 @@ func TestEachKindHasItsCode(t *testing.T) {
 	}
 }
 
-// TestADryRunAsksForAllThatASetWill: services and links are told, too.
+// TestADryRunAsksForAllThatASetWill checks that a dry run has the steps and links of a node, like a
+// set.
 func TestADryRunAsksForAllThatASetWill(t *testing.T) {
 	b := newBench("rack")
 	s := on("rack.a")
@@ -234,7 +235,8 @@ func TestADryRunAsksForAllThatASetWill(t *testing.T) {
 	}
 }
 
-// TestDryRunOfAChange: a node that exists gets the change alone, and is not taken for one that the dry run made.
+// TestDryRunOfAChange makes a dry run for an existing node. The provider gets only the changed
+// attributes, and the node is not removed afterwards as if the dry run had created it.
 func TestDryRunOfAChange(t *testing.T) {
 	b := newBench("rack")
 	s := on("rack.a", "rack.b")
@@ -257,8 +259,9 @@ func TestDryRunOfAChange(t *testing.T) {
 	}
 }
 
-// TestADryRunIsWithoutWhatIsBeingRemoved: a provider that has not heard of it yet must
-// not compare the new nodes with it. What it says of these is of no concern.
+// TestADryRunIsWithoutWhatIsBeingRemoved checks that a dry run includes the removal of nodes whose
+// deletion has not reached the provider yet, so that they do not conflict with new nodes. Errors of
+// the removals are ignored.
 func TestADryRunIsWithoutWhatIsBeingRemoved(t *testing.T) {
 	b := newBench("rack", "other")
 	b.doubles["rack"].refuses = map[string]*provider.Error{"": {Kind: provider.Failed, Msg: "it cannot be removed"}}
@@ -336,8 +339,8 @@ func TestProbesOfAProviderWaitInLine(t *testing.T) {
 	})
 }
 
-// TestL10ADryRunThatChangesSomething is flagged: what it made is removed, the
-// dry run is not made again, and the probe goes on.
+// TestL10ADryRunThatChangesSomething has a provider create a node in a dry run. The node is
+// removed, the provider gets no more dry runs, and the probe continues.
 func TestL10ADryRunThatChangesSomething(t *testing.T) {
 	for _, tt := range []struct {
 		rule   string
@@ -399,8 +402,8 @@ func TestALookAfterwardsThatFailsIsLogged(t *testing.T) {
 	}
 }
 
-// TestWhatHasMovedIsNotRemoved: a node that is there because somebody was
-// promised it is neither removed, nor is its provider flagged.
+// TestWhatHasMovedIsNotRemoved checks that a node which exists after a dry run because its sliver
+// was provisioned meanwhile is not removed, and that its provider still gets dry runs.
 func TestWhatHasMovedIsNotRemoved(t *testing.T) {
 	b := newBench("rack")
 	d := b.doubles["rack"]

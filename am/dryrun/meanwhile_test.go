@@ -15,9 +15,9 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// TestWhatHappensMeanwhileIsTold makes other calls during a dry run. They delete the slivers, shut
+// TestCallsDuringADryRunAreReported makes other calls during a dry run. They delete the slivers, shut
 // the slice down, or need the slivers. No acknowledged call is undone.
-func TestWhatHappensMeanwhileIsTold(t *testing.T) {
+func TestCallsDuringADryRunAreReported(t *testing.T) {
 	asked := "is still checking"
 	soon := time.Now().Add(40 * time.Minute).UTC().Format(time.RFC3339)
 	shutdown := func(s *site) {
@@ -151,14 +151,14 @@ func TestComponentsWithoutAnswerArePassedOver(t *testing.T) {
 	}
 	for _, x := range held {
 		if x.Component.Name < "pc6" {
-			t.Errorf("%s is promised", x.Component.Name)
+			t.Errorf("%s is reserved", x.Component.Name)
 		}
 	}
 }
 
-// TestLargeRequestsAtASlowProviderKeepNobodyWaiting has two large requests in dry runs that do not
-// end. A third one is read nevertheless, although few large requests are read at one time.
-func TestLargeRequestsAtASlowProviderKeepNobodyWaiting(t *testing.T) {
+// TestLargeRequestsAtASlowProviderDoNotBlockOthers has two large requests in dry runs that do not
+// end. A third one is still parsed, although few large requests are parsed at one time.
+func TestLargeRequestsAtASlowProviderDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.behave("slow", behaviour{Dry: "hang"})

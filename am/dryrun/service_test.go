@@ -20,7 +20,7 @@ func TestL10TheDryRunIsTheRealRun(t *testing.T) {
 	s.on("Provision").want(t, am.Success)
 	wait.Until(t, "made", func() bool { return s.states()["b"][0] == "geni_notready" })
 	sets := s.sets("rack")
-	for i := range sets { // the order of a batch says nothing
+	for i := range sets { // the order of a batch does not matter
 		slices.Sort(sets[i].Components)
 	}
 	if len(sets) != 2 || !sets[0].Noop || sets[1].Noop || !gocmp.Equal(sets[0].Components, sets[1].Components) || sets[0].Answer != sets[1].Answer {

@@ -36,9 +36,10 @@ func hanging(n int) *bench {
 	return b
 }
 
-// TestComponentsThatHangKeepNobodyWaitingForLong: each is asked about once, and
-// is remembered for a minute, whoever repeats it, and however often.
-func TestComponentsThatHangKeepNobodyWaitingForLong(t *testing.T) {
+// TestHangingComponentIsAskedOnceAMinute checks that a component whose dry run hangs gets
+// one dry run a minute, however many calls ask for it. Other components of its provider do not
+// wait.
+func TestHangingComponentIsAskedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := hanging(3)
 		var calls sync.WaitGroup
@@ -74,7 +75,7 @@ func TestNoAnswerIsRememberedForAMinute(t *testing.T) {
 		rule  string
 		why   error
 		first string
-		again string // before its remedy
+		again string // the answer before the provider works again
 	}{
 		{"hangs", errHangs, "8 did not answer in time; try again later", "8 did not answer in time; that was less"},
 		{"dies", errors.New("signal: killed"), "5 its provider rack did not answer; try again later", "5 its provider rack did not answer; that was less"},
@@ -88,7 +89,7 @@ func TestNoAnswerIsRememberedForAMinute(t *testing.T) {
 					t.Fatalf("%q, want %q", got, tt.first)
 				}
 				until := time.Now().Add(quiet)
-				d.breaks = nil // mended
+				d.breaks = nil // the provider works again
 				calls := len(d.calls)
 				for range 3 {
 					got := says(b.probe(t, on("rack.b", "rack.a")))
@@ -110,9 +111,9 @@ func TestNoAnswerIsRememberedForAMinute(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoSilenceIsNotRemembered: the component must be had again as soon as
-// it can be.
-func TestWhatIsNoSilenceIsNotRemembered(t *testing.T) {
+// TestOtherFailuresAreNotRemembered checks that a dry run which fails for another reason than a
+// missing answer is repeated at the next call.
+func TestOtherFailuresAreNotRemembered(t *testing.T) {
 	for _, tt := range []struct {
 		rule string
 		once func(*testing.T, *bench)
@@ -156,7 +157,7 @@ func TestWhatIsNoSilenceIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestAProbeThatGetsNoTurnHearsThatOthersHaveIt(t *testing.T) {
+func TestProbeWithoutATurnReportsTheCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench("rack")
 		b.line("rack").turn <- struct{}{}

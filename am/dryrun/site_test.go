@@ -32,7 +32,7 @@ import (
 	"patchbay/rspec"
 )
 
-// One authority for all tests, for keys take long to make.
+// All tests share one authority, because keys take long to make.
 var (
 	authority *trial.Authority
 	alice     trial.User
@@ -171,7 +171,7 @@ func (s *site) sliceNamed(name string) (u, cred string) {
 	return x.URN.String(), string(x.Credential)
 }
 
-// answer is what a call came to.
+// answer is a decoded answer.
 type answer struct {
 	code   am.Code
 	detail am.Detail
@@ -253,7 +253,7 @@ func (a answer) want(t *testing.T, code am.Code, says ...string) answer {
 	return a
 }
 
-// components are where the slivers of the store are, by client_id.
+// components returns the components of the slivers in the store, by client_id.
 func (s *site) components() map[string]string {
 	s.t.Helper()
 	all, err := s.store.Slivers()
@@ -267,7 +267,7 @@ func (s *site) components() map[string]string {
 	return m
 }
 
-// nothingKept checks that a refused call has left no trace.
+// nothingKept checks that a refused call has stored nothing.
 func (s *site) nothingKept() {
 	s.t.Helper()
 	err := s.store.Read(func(v *store.View) error {
@@ -283,7 +283,7 @@ func (s *site) nothingKept() {
 	}
 }
 
-// states are geni_operational_status and geni_error by client_id, as Status tells.
+// states returns geni_operational_status and geni_error of Status, by client_id.
 func (s *site) states() map[string][2]string {
 	s.t.Helper()
 	m := map[string][2]string{}
