@@ -30,8 +30,8 @@ func (r *slowReader) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// TestBackupWhileChanging: a backup is of one moment, and nobody waits for who
-// reads it.
+// TestBackupWhileChanging commits changes between the writes of a backup. The backup has the state
+// at its start, and the commits do not wait for its reader.
 func TestBackupWhileChanging(t *testing.T) {
 	s := open(t, Options{Site: sampleSite})
 	x := sampleRecords()
@@ -84,8 +84,8 @@ func TestBackupThatNobodyReads(t *testing.T) {
 	}
 }
 
-// TestRestore: of the schema of any time, over what is there, is not, or is
-// damaged; the revision grows, and the journal tells.
+// TestRestore restores backups of this and an earlier schema over an existing, a missing and a
+// damaged store. The revision grows, the journal has an entry, and the replaced file is kept.
 func TestRestore(t *testing.T) {
 	entry := am.JournalEntry{At: noon, Event: "restore", Operator: "root"}
 	for _, tt := range []struct {
@@ -160,7 +160,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreOfAServedStore: who has it open keeps it.
+// TestRestoreOfAServedStore checks that only the process that has the store open can replace it.
 func TestRestoreOfAServedStore(t *testing.T) {
 	path, from := filepath.Join(t.TempDir(), "store.db"), filled(t)
 	s, err := Open(path, Options{Site: sampleSite})
@@ -184,7 +184,7 @@ func TestRestoreOfAServedStore(t *testing.T) {
 	if r, err = Restore(path, from, sampleSite); err != nil {
 		t.Fatal(err)
 	}
-	kept, err := r.Finish(0, am.JournalEntry{At: noon}, s) // by the one who has it
+	kept, err := r.Finish(0, am.JournalEntry{At: noon}, s) // by the process that has it open
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,8 +201,8 @@ func TestRestoreOfAServedStore(t *testing.T) {
 	}
 }
 
-// TestRestoreIntoAFolderThatCannotBeWritten: what goes wrong before the end leaves
-// what was there.
+// TestRestoreIntoAFolderThatCannotBeWritten checks that a restore that fails before its end says
+// "nothing was changed".
 func TestRestoreIntoAFolderThatCannotBeWritten(t *testing.T) {
 	from := filled(t)
 	_, err := Restore(filepath.Join(t.TempDir(), "nowhere", "store.db"), from, sampleSite)

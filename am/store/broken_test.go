@@ -15,7 +15,7 @@ import (
 	"patchbay/am"
 )
 
-// spoil writes over a part of a file: noise, zeros, or one byte.
+// spoil overwrites a part of a file with noise, zeros, or one byte.
 func spoil(path string, from, size int64, r *rand.Rand) (what string, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -37,8 +37,9 @@ func spoil(path string, from, size int64, r *rand.Rand) (what string, err error)
 	return fmt.Sprintf("%d bytes at %d, noise: %v", len(b), at, noise), errors.Join(err, f.Close())
 }
 
-// TestDamageWhileOpen: whatever becomes of the file while it is open, the process
-// lives and all calls end; a change is refused, or it is there.
+// TestDamageWhileOpen damages the file of an open store in random ways. The process survives, all
+// calls end, Broken is called once, and no acknowledged change is lost unless the damage is
+// detected.
 func TestDamageWhileOpen(t *testing.T) {
 	dir := t.TempDir()
 	origin := filepath.Join(dir, "origin")
@@ -120,7 +121,7 @@ func TestDamageWhileOpen(t *testing.T) {
 			}
 		}
 		if n := told.Load(); n != 0 && why == nil || n > 1 || n == 0 && why != nil {
-			t.Errorf("%s: told %d times of %v", what, n, why)
+			t.Errorf("%s: Broken was called %d times, the error is %v", what, n, why)
 		}
 		_ = s.Close()
 		copied := path + ".copy" // the first may stay locked
@@ -146,7 +147,7 @@ func TestDamageWhileOpen(t *testing.T) {
 				for _, i := range list {
 					err := s.Read(func(v *View) error { _, _, err := v.Sliver(sliver(fmt.Sprint("n", i), "", 0).URN); return err })
 					if err != nil {
-						t.Errorf("%s: the change of %d was promised and is lost: %v", what, i, err)
+						t.Errorf("%s: the change of %d was acknowledged and is lost: %v", what, i, err)
 					}
 				}
 			}
@@ -168,8 +169,8 @@ func TestDamageWhileOpen(t *testing.T) {
 	t.Logf("%d were broken, %d refused when opened again, %d are well", broken, refused, well)
 }
 
-// TestLastChangeForgotten: when the page that tells of the last change is damaged,
-// bbolt goes on from the one before; nothing is promised of that.
+// TestLastChangeForgotten damages the page with the last commit. bbolt would continue from the
+// commit before it, so the store refuses further changes.
 func TestLastChangeForgotten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s, err := Open(path, Options{Now: at})
@@ -203,19 +204,19 @@ func TestLastChangeForgotten(t *testing.T) {
 	}
 }
 
-// draw is a number that belongs to a call.
+// draw returns a number that depends only on its arguments.
 func draw(seed uint64, w, n int) int {
 	return rand.New(rand.NewPCG(seed, uint64(w*100+n))).IntN(1 << 20)
 }
 
-// withExpiry is the sliver of a promise with a lease of its own.
+// withExpiry returns the sliver of a promise with another end of its lease.
 func withExpiry(cs ChangeSet, w, n int) am.Sliver {
 	s := cs.Put[1].Value.(am.Sliver)
 	s.Expires = noon.AddDate(0, 0, 1+w+4*n)
 	return s
 }
 
-// promise is what an Allocate of one node writes.
+// promise returns the change set of an Allocate of one node.
 func promise(i int) ChangeSet {
 	name := fmt.Sprint("n", i)
 	s := sliver(name, name, 10)

@@ -84,7 +84,7 @@ func TestCheckFindsNothing(t *testing.T) {
 	}
 }
 
-// TestCheckFinds: each thing that does not fit is found, in the bucket where it is.
+// TestCheckFinds checks that each inconsistency is reported with the bucket that has it.
 func TestCheckFinds(t *testing.T) {
 	x := sampleRecords()
 	record := func(k Key, v any) op {
@@ -165,9 +165,8 @@ func TestReportIsBounded(t *testing.T) {
 	}
 }
 
-// TestFlippedBits turns bits over in every page of a store, one at a time: it is
-// refused with a word, or opened; then what it shows is what was there, or told to
-// be damaged. Nothing ends the process, and a refused file stays as it is.
+// TestFlippedBits flips single bits in every page of a store. Check reports the damage,
+// or the store has all its records. The process survives, and a refused file is not changed.
 func TestFlippedBits(t *testing.T) {
 	original, err := os.ReadFile(filled(t))
 	if err != nil {
@@ -191,7 +190,7 @@ func TestFlippedBits(t *testing.T) {
 		}
 		for i := range flips {
 			place := p*page + random.IntN(page)
-			if i%2 == 0 { // heads of pages are where it matters
+			if i%2 == 0 { // page headers matter most
 				place = p*page + random.IntN(128)
 			}
 			b := bytes.Clone(original)
@@ -208,12 +207,12 @@ func TestFlippedBits(t *testing.T) {
 				refused++
 				if s, err := Open(path, Options{Site: sampleSite, Move: true}); err == nil {
 					s.Close()
-					t.Errorf("byte %d: what Check refuses is opened", place)
+					t.Errorf("byte %d: Open accepts a store that Check refuses", place)
 				}
 				if after, _ := os.ReadFile(path); !bytes.Equal(b, after) {
 					t.Fatalf("byte %d: a refused file was changed", place)
 				}
-			case r.Err() != nil || r.Stale || r.Site != sampleSite: // which it names
+			case r.Err() != nil || r.Stale || r.Site != sampleSite: // the report has the damage
 				told++
 			default:
 				readUntrusted++
@@ -222,7 +221,7 @@ func TestFlippedBits(t *testing.T) {
 				}
 				s, err := Open(path, Options{Now: at, Site: sampleSite, Move: true})
 				if err != nil {
-					t.Errorf("byte %d: what Check finds whole is refused: %v", place, err)
+					t.Errorf("byte %d: Open refuses a store that Check accepts: %v", place, err)
 					continue
 				}
 				sampleRecords().compare(t, s)
@@ -231,8 +230,8 @@ func TestFlippedBits(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d pages: %d refused, %d told, %d whole", looked.meta.pages, refused, told, readUntrusted)
+	t.Logf("%d pages: %d refused, %d reported, %d undamaged", looked.meta.pages, refused, told, readUntrusted)
 	if refused < flips || told < flips || readUntrusted < flips {
-		t.Error("too few of a kind to show anything")
+		t.Error("too few cases of a kind")
 	}
 }

@@ -58,7 +58,7 @@ func TestFailedWriteUndoesItsGroup(t *testing.T) {
 	refuse := func(*View) (ChangeSet, error) { return ChangeSet{}, errNo }
 	answers := together(t, s, context.Background(), refuse, put(sliver("a", "s", 1)), refuse, put(sliver("old", "t", 9)))
 	for i, err := range answers {
-		// The one refused first saw what is; the other, what has not happened.
+		// The first refused decision saw committed records, the other the undone ones.
 		if i == 0 {
 			if err != errNo {
 				t.Errorf("the refused member got %v", err)
@@ -153,8 +153,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestRace lets many callers race for few components while every third
-// decision is refused and writes fail now and then.
+// TestRace has many callers reserve few components at the same time. Every third decision is
+// refused, and some writes fail.
 func TestRace(t *testing.T) {
 	var writes atomic.Int32
 	s := open(t, Options{Write: commitAfter(func() error {
@@ -234,8 +234,8 @@ func TestRace(t *testing.T) {
 	consistent(t, s)
 }
 
-// TestLoneCallerIsNotDelayed: a committer that waited for company would let the
-// bubble's clock go on.
+// TestLoneCallerIsNotDelayed checks that the committer does not wait for more decisions. Otherwise
+// the clock of the synctest bubble would advance.
 func TestLoneCallerIsNotDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, Options{})
@@ -249,9 +249,9 @@ func TestLoneCallerIsNotDelayed(t *testing.T) {
 	})
 }
 
-// TestDoubtfulWriteEndsPromises: a write that failed and yet shows may or may
-// not be there after the next start, so nothing is built on it.
-func TestDoubtfulWriteEndsPromises(t *testing.T) {
+// TestDoubtfulWriteStopsCommits checks that after a write that failed but is visible, the store
+// refuses further commits, because the change may be missing after the next start.
+func TestDoubtfulWriteStopsCommits(t *testing.T) {
 	var fails atomic.Bool
 	s := open(t, Options{Write: func(write func() error) error {
 		err := write()
@@ -274,7 +274,8 @@ func TestDoubtfulWriteEndsPromises(t *testing.T) {
 	}
 }
 
-// TestReadWithinARead: a read in another's function ends, also when Close is waiting.
+// TestReadWithinARead checks that a Read inside a Read returns, also while Close waits for the
+// outer one.
 func TestReadWithinARead(t *testing.T) {
 	s := open(t, Options{})
 	closed := make(chan error, 1)

@@ -22,8 +22,8 @@ import (
 // writerEnv makes the test binary a writer on the file it names.
 const writerEnv = "PATCHBAY_TEST_WRITER"
 
-// runAsWriter commits without end, each name on standard output once it is
-// acknowledged, until it is killed. A uid before the path is taken on first.
+// runAsWriter commits until it is killed, and prints each name once its commit is
+// acknowledged. With "nobody:" before the path it first becomes that user.
 func runAsWriter() bool {
 	path := os.Getenv(writerEnv)
 	if path == "" {
@@ -80,8 +80,8 @@ func writer(t *testing.T, path string) *exec.Cmd {
 	return cmd
 }
 
-// TestKilledWriterLosesNothing kills a writer many times, at once after some
-// acknowledged commit, and looks whether all it acknowledged is there.
+// TestKilledWriterLosesNothing kills a writer many times directly after an acknowledged commit, and
+// checks that every acknowledged commit is in the store.
 func TestKilledWriterLosesNothing(t *testing.T) {
 	rounds := 15
 	if testing.Short() {
@@ -176,7 +176,8 @@ func good(t *testing.T, path string) []byte {
 	return b
 }
 
-// TestOpenRefuses: what is not whole is refused with a reason and stays as it is.
+// TestOpenRefuses checks that Open refuses an incomplete or foreign file with a reason and does not
+// change it.
 func TestOpenRefuses(t *testing.T) {
 	change := func(f func(*bbolt.Tx) error) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
@@ -290,12 +291,12 @@ func TestOpenReadOnly(t *testing.T) {
 	}
 }
 
-// TestNewStoreIsWholeOrNot looks at the folder after each moment at which
-// making a store may have been killed: nothing half-made bears the name.
+// TestNewStoreIsWholeOrNot checks the folder after each step at which the creation of a
+// store may be killed. No incomplete file has the store's name.
 func TestNewStoreIsWholeOrNot(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
-	// What a killed maker leaves behind does not matter.
+	// Files left by a killed process do not matter.
 	if err := os.WriteFile(path+".new-1", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

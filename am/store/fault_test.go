@@ -20,8 +20,8 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// storyEnv makes the test binary one that tells the story on the file it names:
-// it opens the store and makes commits first to last-1, saying what each gave.
+// storyEnv makes the test binary run the story on the file it names: it opens the store,
+// makes commits first to last-1, and prints the result of each.
 const (
 	storyEnv  = "PATCHBAY_TEST_STORY"
 	storyFrom = "PATCHBAY_TEST_STORY_FROM"
@@ -71,11 +71,11 @@ func chapter(i int) Decision {
 
 func chapterName(i int) string { return fmt.Sprintf("chapter-%03d", i) }
 
-// book is a file that the story is told on.
+// book is a file that the story runs on.
 type book struct {
 	what string
 	make func(t *testing.T, path string) []byte // nil for none yet
-	has  func(t *testing.T, s *Store)           // what was in it is there
+	has  func(t *testing.T, s *Store)           // checks the records of make
 }
 
 var books = []book{
@@ -115,8 +115,8 @@ func (b book) text(t *testing.T) []byte {
 	return b.make(t, filepath.Join(t.TempDir(), "store.db"))
 }
 
-// scratch is a folder in memory, if there is one, for thousands of files that are
-// synced. Whoever asks for it removes it before the next, or the test does.
+// scratch returns a folder, in memory if possible, for thousands of synced files. It is
+// removed with the test.
 func scratch(t *testing.T) string {
 	t.Helper()
 	memory := "/dev/shm"
@@ -150,7 +150,7 @@ func teller(path string, first int) *exec.Cmd {
 	return cmd
 }
 
-// said is what a story has said.
+// said has the results that a story printed.
 type said struct {
 	ok, no, doubt []int // commits by their answers
 	refused       string
@@ -181,8 +181,8 @@ func scans(line, format string, i *int) bool {
 	return err == nil
 }
 
-// verify opens what a story has left. Each commit is there wholly or not at all,
-// each that was acknowledged is, each that was refused is not, and the store works.
+// verify opens the file after a story. Each commit is stored completely or not at all;
+// acknowledged ones are stored, refused ones are not; and the store works.
 func (b book) verify(t *testing.T, path string, x said) {
 	t.Helper()
 	s, err := Open(path, Options{Now: at})
@@ -237,7 +237,7 @@ func (b book) verify(t *testing.T, path string, x said) {
 	sound(t, path)
 }
 
-// sound asks bbolt whether its pages are in order.
+// sound has bbolt check its pages.
 func sound(t *testing.T, path string) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
@@ -261,8 +261,8 @@ func sound(t *testing.T, path string) {
 // long reports whether whole tables are asked for; else they are drawn from.
 func long() bool { return require.Long() }
 
-// rows bounds a table: it takes every nth row so that there are about limit, of
-// each kind alike.
+// rows returns n such that every nth row of a table gives about limit rows, equally many
+// of each kind.
 func rows(total, limit, kinds int) (every int) {
 	if long() || total <= limit {
 		return 1
@@ -297,9 +297,8 @@ var faults = []fault{
 	{"is done, and the process killed", disk.Fault{Kill: true}, false},
 }
 
-// TestEveryCallFails takes each system call of the story and lets each kind of
-// thing happen to it: nothing acknowledged is lost, nothing is there by half,
-// what was refused did not happen, and the store opens again and works.
+// TestEveryCallFails lets each system call of the story fail in each possible way, and
+// verifies the store afterwards.
 func TestEveryCallFails(t *testing.T) {
 	disk.Available(t)
 	for _, b := range books {
@@ -364,8 +363,7 @@ func sum(m map[string]int) (n int) {
 
 // TestPowerCutsAfterARestart lets each sync fail, or the process die instead of it,
 // opens the store again as an operator would, goes on, and cuts the power then.
-// After a sync that failed Linux may have lost what was not on the disk, and shows
-// it all the same.
+// After a failed sync Linux may have lost unsynced data but still return it to readers.
 func TestPowerCutsAfterARestart(t *testing.T) {
 	disk.Available(t)
 	for _, b := range books {
@@ -411,7 +409,7 @@ func TestPowerCutsAfterARestart(t *testing.T) {
 	}
 }
 
-// TestPowerCuts makes what a power cut after each call may leave of the story.
+// TestPowerCuts verifies the images that a power cut after each call of the story may leave.
 func TestPowerCuts(t *testing.T) {
 	disk.Available(t)
 	for _, b := range books {

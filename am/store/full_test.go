@@ -14,8 +14,8 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// TestAFullDiskKeepsRoomForTheStore has others fill the disk that a store is on, as
-// the nodes of a local testbed may: a good deal more is committed all the same.
+// TestAFullDiskKeepsRoomForTheStore fills the disk of a store with other files, as the nodes of a
+// local testbed may. Many further commits succeed.
 func TestAFullDiskKeepsRoomForTheStore(t *testing.T) {
 	require.Root(t)
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"patchbay/am"
 )
 
-// onMachine has this test run on the machine with an id; "-" is one without the file.
+// onMachine runs this test with another machine-id; "-" is a machine without the file.
 func onMachine(t *testing.T, id string) {
 	t.Helper()
 	was := machineFile
@@ -42,14 +42,14 @@ func opened(path string, o Options) error {
 	return err
 }
 
-// TestCopiesAreRefused makes a store another file in each way that operators know.
-// Only one that is still the same file of the same machine is opened for changes.
+// TestCopiesAreRefused copies or moves a store in each way that operators use. Only the
+// same file on the same machine is opened for changes.
 func TestCopiesAreRefused(t *testing.T) {
 	const here, there = "aaaa", "bbbb"
 	for _, tt := range []struct {
 		rule string
-		// first is the machine that the store is served on first, then make makes of
-		// the file path the file that is opened on the machine second.
+		// first is the machine that serves the store first. make turns the file path into
+		// the file that is opened on the machine second.
 		first, second string
 		make          func(t *testing.T, path, name string)
 		want          string // in the refusal; "" if it is opened
@@ -136,8 +136,8 @@ func finish(t *testing.T, path, backup string) (kept string) {
 	return kept
 }
 
-// TestOldStoresAreBoundOnFirstUse opens stores of earlier programs, which recorded no
-// identity: any file of them is the site's, until one is opened for changes.
+// TestOldStoresAreBoundOnFirstUse opens stores of earlier versions, which recorded no
+// identity. Any copy is accepted until one is opened for changes.
 func TestOldStoresAreBoundOnFirstUse(t *testing.T) {
 	for _, schema := range []int{1, schemaVersion} { // the file of schema 2 has an identity
 		dir := t.TempDir()
@@ -163,8 +163,8 @@ func TestOldStoresAreBoundOnFirstUse(t *testing.T) {
 	}
 }
 
-// TestReadOnly looks into a copy: all can be read, and each change has the answer that
-// was given, while a decision's own refusal stays what it is.
+// TestReadOnly opens a copy read-only. All records can be read, each change fails with the
+// error of Options.ReadOnly, and a decision's own refusal is returned unchanged.
 func TestReadOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	s, err := Open(path, Options{Site: sampleSite, Now: at})

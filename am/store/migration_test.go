@@ -23,8 +23,8 @@ func oldFile(schema int) string {
 	return filepath.Join("testdata", fmt.Sprintf("schema%d.db.gz", schema))
 }
 
-// TestWriteSchema keeps a file of the schema of today for the programs to come.
-// A file that is there is never written again: only the program of its time could.
+// TestWriteSchema writes a file of the current schema for the tests of later versions.
+// It never overwrites an existing file.
 func TestWriteSchema(t *testing.T) {
 	if !*update {
 		t.Skip("only with -update")
@@ -95,8 +95,8 @@ func unpack(text []byte) ([]byte, error) {
 	return io.ReadAll(z)
 }
 
-// TestMigrates: a file of each older schema becomes one of today, with all that
-// was in it, and the old one is kept.
+// TestMigrates checks that a file of each older schema is migrated with all its records, and that
+// the old file is kept.
 func TestMigrates(t *testing.T) {
 	for schema := 1; schema < schemaVersion; schema++ {
 		t.Run(fmt.Sprint("schema ", schema), func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestMigrates(t *testing.T) {
 			if err != nil || kept.Schema != uint64(schema) || kept.Revision != is.Revision-1 {
 				t.Errorf("kept is %+v, %v", kept, err)
 			}
-			// The program of its time goes on with it.
+			// The earlier version continues with the old file.
 			if err := os.WriteFile(path, before, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -150,7 +150,8 @@ func folder(t *testing.T, path string) []string {
 	return files
 }
 
-// TestMigrationKeepsEachRevision: what is kept is never overwritten.
+// TestMigrationKeepsEachRevision checks that a migration does not overwrite an existing file with
+// the name of its backup.
 func TestMigrationKeepsEachRevision(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	old(t, 1, path)
@@ -170,7 +171,7 @@ func TestMigrationKeepsEachRevision(t *testing.T) {
 	}
 }
 
-// TestRefusedIsNotMigrated: what belongs to another site stays as it is.
+// TestRefusedIsNotMigrated checks that the store of another site is not changed.
 func TestRefusedIsNotMigrated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	before := old(t, 1, path)

@@ -40,7 +40,7 @@ func sized(name string, slots int64) am.Sliver {
 	return s
 }
 
-// waiting are the messages of a store: ids, and texts with who has to take them.
+// waiting returns the messages of a store: ids, and texts with their receivers.
 func waiting(t testing.TB, s *Store) (ids, texts []string) {
 	t.Helper()
 	err := s.Read(func(v *View) error {
@@ -72,7 +72,7 @@ func TestMessagesShareTheFateOfTheirChange(t *testing.T) {
 		cs.PutSliver(sized("no", 1))
 		return cs, errNo
 	}
-	// Each of a group sees what the ones before it leave.
+	// Each decision of a group sees the changes of those before it.
 	together(t, s, context.Background(), put(sized("a", 1)), refuse, put(sized("a", 2), sized("b", 1), sized("b", 3)),
 		func(*View) (cs ChangeSet, err error) {
 			cs.Remove(SliverKey(sliverURN("a")), SliverKey(sliverURN("absent")))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzPages: whatever a file is, it is looked at in bounded time, without a panic.
+// FuzzPages checks that any file is examined in bounded time and without a panic.
 func FuzzPages(f *testing.F) {
 	f.Add(uint32(0), []byte{})
 	f.Add(uint32(4096*3+10), []byte{0xff, 0xff})

@@ -11,7 +11,8 @@ import (
 	"patchbay/am"
 )
 
-// TestPruneJournal: what is old and settled goes, oldest first, a batch at a time.
+// TestPruneJournal checks that old entries which the audit has written are deleted, oldest first
+// and at most limit at a time.
 func TestPruneJournal(t *testing.T) {
 	fault := error(nil)
 	s := open(t, Options{Write: commitAfter(func() error { return fault })})
@@ -35,7 +36,7 @@ func TestPruneJournal(t *testing.T) {
 	}{
 		{"nothing is old", 0, 99, 9, 0, "0123456789"},
 		{"as many as asked", 99, 99, 2, 2, "23456789"},
-		{"the audit has told", 99, 4, 9, 2, "456789"},
+		{"the audit has written", 99, 4, 9, 2, "456789"},
 		{"older than the time", 6, 99, 9, 2, "6789"},
 		{"after one that is not old nothing goes", 6, 99, 9, 0, "6789"},
 		{"all", 99, 99, 9, 4, ""},

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestCallersTakeTurns: a caller with many decisions delays another by one of them.
+// TestCallersTakeTurns checks that the decisions of a caller with many waiting delay another caller
+// by at most one decision.
 func TestCallersTakeTurns(t *testing.T) {
 	s := open(t, Options{})
 	busy, release := make(chan struct{}), make(chan struct{})
@@ -42,8 +43,8 @@ func TestCallersTakeTurns(t *testing.T) {
 	}
 }
 
-// TestLongGroupIsDivided: decisions that take long do not share a write, so that who
-// came first need not wait for the last.
+// TestLongGroupIsDivided checks that slow decisions are written separately, so that the first does
+// not wait for the last.
 func TestLongGroupIsDivided(t *testing.T) {
 	for _, c := range []struct {
 		rule   string

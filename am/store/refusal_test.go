@@ -18,8 +18,8 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// TestTruncatedAnywhere cuts a store off after each page, and within pages: it is
-// refused and stays as it is, or nothing of it is missing.
+// TestTruncatedAnywhere truncates a store after each page, and within pages. It is refused and not
+// changed, or it has all its records.
 func TestTruncatedAnywhere(t *testing.T) {
 	path := filled(t)
 	original, err := os.ReadFile(path)
@@ -50,7 +50,8 @@ func TestTruncatedAnywhere(t *testing.T) {
 	}
 }
 
-// TestOpenRefusesWhatIsNoFile: nothing waits for ever, nothing is made by mistake.
+// TestOpenRefusesWhatIsNoFile checks that Open returns an error for a pipe, a socket and broken
+// links, and creates no file.
 func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	for _, tt := range []struct {
 		rule string
@@ -98,8 +99,8 @@ func TestOpenFollowsALink(t *testing.T) {
 	sampleRecords().compare(t, s)
 }
 
-// TestFileCutWhileOpen: whoever cuts the file off from under a server gets errors
-// from it, not its end.
+// TestFileCutWhileOpen truncates the file of an open store. Calls return errors, and the process
+// survives.
 func TestFileCutWhileOpen(t *testing.T) {
 	path := filled(t)
 	s, err := Open(path, Options{Now: at})
@@ -116,7 +117,7 @@ func TestFileCutWhileOpen(t *testing.T) {
 		t.Errorf("a commit: %v", err)
 	}
 	if _, err := s.Check(); err == nil {
-		t.Error("a look at all of it finds nothing wrong")
+		t.Error("Check of the open store finds nothing wrong")
 	}
 	_ = s.Close()
 }
@@ -136,7 +137,7 @@ func init() {
 
 var errNoMount = errors.New("no file system can be mounted here")
 
-// fillDisk is a store's life on a disk that becomes full, and has room again.
+// fillDisk uses a store on a disk that becomes full and has room again later.
 func fillDisk(dir string) error {
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=4m"); err != nil {
 		return fmt.Errorf("%w: %w", errNoMount, err)
@@ -170,7 +171,7 @@ func fillDisk(dir string) error {
 	if !errors.Is(err, ErrNotCommitted) || errors.Is(err, ErrInDoubt) || !strings.Contains(err.Error(), "no space left on device") {
 		return fmt.Errorf("when the disk was full: %w", err)
 	}
-	for range 10 { // pages that the refused one had taken may do for the next
+	for range 10 { // pages of the refused commit may suffice for the next
 		if err := write(written); err == nil {
 			written++
 		} else if !errors.Is(err, ErrNotCommitted) || errors.Is(err, ErrInDoubt) {
@@ -190,7 +191,7 @@ func fillDisk(dir string) error {
 	if err := readUntrusted(); err != nil {
 		return fmt.Errorf("reading while it is full: %w", err)
 	}
-	// A server that is started meanwhile serves what there is.
+	// A server that starts meanwhile serves the stored records.
 	if err := s.Close(); err != nil {
 		return err
 	}
@@ -254,8 +255,7 @@ func fullMigration(dir, ballast string) error {
 	return s.Close()
 }
 
-// TestFullDisk: commits are refused while the disk is full, and nothing else
-// suffers.
+// TestFullDisk checks that only commits are refused while the disk is full.
 func TestFullDisk(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"patchbay/rspec/setup"
 )
 
-// sampleSite is whose the stores of testdata are.
+// sampleSite is the site of the stores in testdata.
 const sampleSite = "example.org"
 
-// sample is what the stores of testdata/schemaN.db.gz were filled with. It stays
-// as it is, whatever records become: files of old programs are compared with it.
+// sample has the records of the stores in testdata/schemaN.db.gz. Never change it: files
+// of earlier versions are compared with it.
 type sample struct {
 	slices    []am.Slice
 	slivers   []am.Sliver
@@ -98,8 +98,7 @@ func sampleRecords() sample {
 	return x
 }
 
-// fill commits the sample, and what leaves traces in a file and no record:
-// records that become others, or go.
+// fill commits the sample, and also records that it replaces or deletes again.
 func (x sample) fill(t testing.TB, s *Store) {
 	t.Helper()
 	put := func(cs ChangeSet) {
@@ -151,7 +150,7 @@ func (x sample) fill(t testing.TB, s *Store) {
 	}
 }
 
-// compare looks whether a store has what the sample has, and nothing else.
+// compare checks that a store has exactly the records of the sample.
 func (x sample) compare(t testing.TB, s *Store) {
 	t.Helper()
 	var is sample

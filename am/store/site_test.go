@@ -54,7 +54,7 @@ func open(t testing.TB, o Options) *Store {
 	if o.Now == nil {
 		o.Now = at
 	}
-	o.GroupTime = ordered.Or(o.GroupTime, time.Hour) // groups are what a test makes them
+	o.GroupTime = ordered.Or(o.GroupTime, time.Hour) // no group is divided by time
 	s, err := Open(filepath.Join(t.TempDir(), "store.db"), o)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func commit(t testing.TB, s *Store, d Decision) {
 	}
 }
 
-// names lists what is published.
+// names lists the slivers that readers see.
 func names(t testing.TB, s *Store) []string {
 	t.Helper()
 	all, err := s.Slivers()
@@ -113,7 +113,7 @@ func names(t testing.TB, s *Store) []string {
 	return list
 }
 
-// together makes one group of the decisions, in order, and gives the answers.
+// together commits the decisions as one group, in order, and returns the answers.
 func together(t testing.TB, s *Store, ctx context.Context, decisions ...Decision) []error {
 	t.Helper()
 	busy, release := make(chan struct{}), make(chan struct{})
@@ -129,7 +129,7 @@ func together(t testing.TB, s *Store, ctx context.Context, decisions ...Decision
 	<-busy
 	for i, d := range decisions {
 		all.Go(func() { answers[i] = s.Commit(ctx, d) })
-		for s.queue.len() != i+1 { // it is only a moment until it stands in the queue
+		for s.queue.len() != i+1 { // wait until the decision is queued
 			time.Sleep(10 * time.Microsecond)
 		}
 	}

@@ -128,7 +128,8 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// TestHeadsOfEarlierVersionsHaveSizes: memory for what is stored is reserved by them.
+// TestHeadsOfEarlierVersionsHaveSizes checks that the head of a document without stored sizes has
+// them, because memory for it is reserved by them.
 func TestHeadsOfEarlierVersionsHaveSizes(t *testing.T) {
 	s := open(t, Options{})
 	commit(t, s, func(*View) (cs ChangeSet, err error) {
@@ -196,8 +197,8 @@ func TestJournalAfter(t *testing.T) {
 	}
 }
 
-// TestIndexesFollowRecords runs random change sets, some of which fail, against
-// a map.
+// TestIndexesFollowRecords compares the indexes with a map over random change sets, some of which
+// fail.
 func TestIndexesFollowRecords(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		failing := false
