@@ -8,10 +8,12 @@ import (
 	"patchbay/am/urn"
 )
 
+// The expressions do not limit the lengths of names, because {0,63} takes long to compile at each
+// start.
 var (
-	userName  = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9_]{0,31}$`)
-	toolName  = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9_.]{0,63}$`)
-	sliceName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9]{0,18}$`)
+	userName  = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9_]*$`)
+	toolName  = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9_.]*$`)
+	sliceName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9]*$`)
 )
 
 // maxAuthority is the maximum length of an authority's name. With such names, the URNs of
@@ -28,14 +30,14 @@ func checkAuthority(name string) error {
 // CheckUser returns an error if name is not allowed for a user. An allowed name in lower
 // case is also a valid login name on Linux; am.LoginName relies on that.
 func CheckUser(name string) error {
-	if !userName.MatchString(name) {
+	if len(name) > 32 || !userName.MatchString(name) {
 		return fmt.Errorf("%q cannot name a user: write a letter, then up to 31 letters, digits, hyphens or underscores", name)
 	}
 	return nil
 }
 
 func checkTool(name string) error {
-	if !toolName.MatchString(name) {
+	if len(name) > 64 || !toolName.MatchString(name) {
 		return fmt.Errorf("%q cannot name a tool: write a letter, then up to 63 letters, digits, hyphens, dots or underscores", name)
 	}
 	return nil
@@ -43,7 +45,7 @@ func checkTool(name string) error {
 
 // CheckSlice returns an error if name is not allowed for a slice.
 func CheckSlice(name string) error {
-	if !sliceName.MatchString(name) {
+	if len(name) > 19 || !sliceName.MatchString(name) {
 		return fmt.Errorf("%q cannot name a slice: write a letter or digit, then up to 18 letters, digits or hyphens", name)
 	}
 	return nil

@@ -78,9 +78,16 @@ func (n *Node) commands(key string) (list []string) {
 	return list
 }
 
+// The expressions have no limits, because {0,253} takes milliseconds to compile at each start.
 var (
-	safeUsers = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
-	safeHosts = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,253}[A-Za-z0-9_.])?$`)
+	safeUsers = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+	safeHosts = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?$`)
+)
+
+// Maximal lengths of a safe user and host.
+const (
+	maxUser = 64
+	maxHost = 255
 )
 
 // safe returns the login with a port and without brackets if no part has a special meaning to
@@ -95,6 +102,9 @@ func (l Login) safe() (Login, bool) {
 		return Login{}, false
 	}
 	l.Port = strconv.FormatUint(port, 10)
+	if len(l.User) > maxUser || len(l.Host) > maxHost {
+		return Login{}, false
+	}
 	if net.ParseIP(l.Host) == nil && !safeHosts.MatchString(l.Host) || !safeUsers.MatchString(l.User) {
 		return Login{}, false
 	}
