@@ -11,7 +11,7 @@ import (
 	"patchbay/am/clock"
 )
 
-// host is one whose wall clock can be set, in a bubble.
+// host is a host whose wall clock can be set, in a synctest bubble.
 type host struct {
 	mu    sync.Mutex
 	begun time.Time
@@ -34,7 +34,7 @@ func (h *host) clock(t *testing.T) *clock.Clock {
 	}})
 }
 
-// TestLeasesHoldWhateverTheHostsClockDoes promises ten hours, and sets the host's
+// TestLeasesHoldWhateverTheHostsClockDoes gives a lease of ten hours and sets the host's
 // clock meanwhile.
 func TestLeasesHoldWhateverTheHostsClockDoes(t *testing.T) {
 	for rule, jumps := range map[string][]time.Duration{
@@ -55,7 +55,7 @@ func TestLeasesHoldWhateverTheHostsClockDoes(t *testing.T) {
 				ends := time.Now().Add(10 * time.Hour)
 				e.lease("a-1", ends)
 				e.lease("b-1", ends)
-				var off time.Duration // what is left of small corrections
+				var off time.Duration // the rest of small corrections
 				for _, d := range jumps {
 					time.Sleep(time.Hour)
 					h.set(d)
@@ -74,7 +74,7 @@ func TestLeasesHoldWhateverTheHostsClockDoes(t *testing.T) {
 	}
 }
 
-// TestTrustedClockEndsLeases has an operator say that the host's clock is right.
+// TestTrustedClockEndsLeases has an operator confirm that the host's clock is right.
 func TestTrustedClockEndsLeases(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		var h host
@@ -96,7 +96,8 @@ func TestTrustedClockEndsLeases(t *testing.T) {
 	})
 }
 
-// TestLeasesEndBeforeProvidersMayBeCalled has the first call of a provider wait.
+// TestLeasesEndBeforeProvidersMayBeCalled delays the first call of a provider. Leases end
+// meanwhile.
 func TestLeasesEndBeforeProvidersMayBeCalled(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()

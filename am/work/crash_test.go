@@ -19,7 +19,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// gate is a store that writes only what before lets through.
+// gate is a store that calls before at each write, which it may refuse.
 type gate struct {
 	Store
 	before func() error
@@ -34,8 +34,8 @@ func (g gate) Commit(ctx context.Context, d store.Decision) error {
 
 var errDead = errors.New("the process is dead")
 
-// mortal is a store whose process dies at the nth commit that changes
-// something: just before it, or just after it but before anybody knows.
+// mortal is a store whose process crashes at the nth commit that changes something: directly before
+// the write, or directly after it.
 type mortal struct {
 	Store
 	left   int
@@ -68,8 +68,8 @@ func (m *mortal) Commit(ctx context.Context, d store.Decision) error {
 	return err
 }
 
-// story is a life of two slices with all that the runner writes down: what is
-// made, restarted, refused, retried and removed, and a lease that ends.
+// story plays two slices with every kind of write of the runner: slivers are created, restarted,
+// refused, retried and removed, and a lease ends.
 func story(e *env, step func()) {
 	e.t.Helper()
 	temporary := 2
@@ -165,7 +165,7 @@ func busy(e *env) bool {
 	return left
 }
 
-// A store that cannot write for a while loses nothing.
+// No task is lost while the store cannot write.
 func TestStoreThatCannotWrite(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		var full atomic.Bool
@@ -203,8 +203,8 @@ func TestRunEndsWhenStoreIsClosed(t *testing.T) {
 	})
 }
 
-// Real executables, real time: from task to node and back, and nothing is left
-// running when Run returns in the middle of a call.
+// The provider is an executable, in real time. No process is left when Run returns during
+// a call.
 func TestRealExecutables(t *testing.T) {
 	dir := t.TempDir()
 	script := `#!/bin/sh

@@ -9,8 +9,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// create promises what CreateSliver of version 2 does: to make the slivers and
-// to switch them on, in one task.
+// create writes what CreateSliver of version 2 does: one task to create the slivers and switch them
+// on.
 func (e *env) create(names ...string) {
 	e.t.Helper()
 	e.allocate(names...)
@@ -31,8 +31,8 @@ func (e *env) sets(name string) (n int) {
 	return n
 }
 
-// TestMadeAndStartedOnce: a sliver of version 2 is pending until it is ready,
-// its provider is asked once for both, and no action is needed.
+// TestMadeAndStartedOnce checks that a sliver of version 2 is pending until it is ready, after one
+// call of set and without an action.
 func TestMadeAndStartedOnce(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.d.slow = 3 * time.Second
@@ -67,8 +67,8 @@ func TestMadeAndStartedOnce(t *testing.T) {
 	})
 }
 
-// TestFrozenWhileBeingMade: a slice of version 2 that is shut down before it is
-// made is made all the same, and stays off.
+// TestFrozenWhileBeingMade shuts a slice of version 2 down before its sliver is created. The sliver
+// is created and stays off.
 func TestFrozenWhileBeingMade(t *testing.T) {
 	for name, after := range map[string]time.Duration{"before its provider was asked": 0, "while its provider works": 2 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -95,9 +95,8 @@ func TestFrozenWhileBeingMade(t *testing.T) {
 	}
 }
 
-// TestStartWhileTheProviderWorksIsRemembered: what Desired says when the node is made
-// counts, whatever its provider was asked for first, and also for a runner that is
-// started anew over the store of one that ended.
+// TestStartWhileTheProviderWorksIsRemembered starts a sliver that is being created. It is on in the
+// end, also after a restart of the runner.
 func TestStartWhileTheProviderWorksIsRemembered(t *testing.T) {
 	start := func(e *env) {
 		e.do(am.ActionStart, am.GoalMake, func(d *am.Desired) { d.On = true }, "a-1")
@@ -130,7 +129,8 @@ func TestStartWhileTheProviderWorksIsRemembered(t *testing.T) {
 	}
 }
 
-// TestANodeThatCannotBeMadeForgetsItsStart: it is failed, and nothing of it is left on.
+// TestANodeThatCannotBeMadeForgetsItsStart checks that a sliver that cannot be created is failed
+// and no longer has to be on.
 func TestANodeThatCannotBeMadeForgetsItsStart(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.allocate("a-1")

@@ -38,7 +38,7 @@ func sliceURN(name string) urn.URN {
 	return urn.URN{Authority: "example.org", Type: urn.Slice, Name: s}
 }
 
-// env is a store, a provider and a runner, as the service sees them.
+// env has a store, a provider and a runner.
 type env struct {
 	t    testing.TB
 	path string
@@ -75,8 +75,8 @@ func newEnv(t testing.TB, places int) *env {
 
 func (e *env) open() {
 	e.t.Helper()
-	// One decision a write: with more, the committer waits for company by the
-	// clock, which stands still in a bubble.
+	// One decision a write: with more, the committer waits for others by the clock,
+	// which stands still in a bubble.
 	st, err := store.Open(e.path, store.Options{Now: func() time.Time { return e.clock() }, MaxGroup: 1, Outbox: e.outbox})
 	if err != nil {
 		e.t.Fatal(err)
@@ -157,8 +157,8 @@ func (e *env) allocate(names ...string) {
 	})
 }
 
-// promise does what the service does for an action: the next status, a change
-// of what is desired, a new generation and its task.
+// promise changes a sliver as the service does for an action: the next status, the desired state, a
+// new generation and its task.
 func promise(v *store.View, cs *store.ChangeSet, name string, ev am.Event, goal am.Goal, change func(*am.Desired)) error {
 	s, _, err := v.Sliver(sliverURN(name))
 	if err != nil {
@@ -279,7 +279,7 @@ func (e *env) makeReady(names ...string) {
 	e.becomes(time.Minute, ready, names...)
 }
 
-// kept checks that the provider got what it is promised.
+// kept checks that no call violated the rules for providers.
 func (e *env) kept() {
 	e.t.Helper()
 	e.d.with(func() {
@@ -299,7 +299,7 @@ func bubble(t *testing.T, places int, f func(*env)) {
 	})
 }
 
-// records says in a line all that the store holds but times.
+// records returns the contents of the store, without times, as a line.
 func (e *env) records() string {
 	e.t.Helper()
 	var b strings.Builder

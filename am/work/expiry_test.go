@@ -68,10 +68,9 @@ func TestRenewedInBetweenIsNotTouched(t *testing.T) {
 	})
 }
 
-// TestLeasesEndBatchByBatch: many leases that are over at once end in several
-// decisions, and whatever stops the runner between two of them, each sliver is ended
-// once: with its task, and in one journal entry and one event, both in the order of
-// the decisions.
+// TestLeasesEndBatchByBatch ends many leases that are over at once, in several decisions, and stops
+// the runner between two of them. Each sliver ends once, with its task, and in one journal entry
+// and one event.
 func TestLeasesEndBatchByBatch(t *testing.T) {
 	for stop := range 6 {
 		bubble(t, 2, func(e *env) {
@@ -153,7 +152,7 @@ func TestLeasesEndBatchByBatch(t *testing.T) {
 				want := slices.Clone(names)
 				slices.Sort(want)
 				if !slices.Equal(sorted, want) {
-					t.Errorf("stopped after %d: told %d times of %d slivers: %v", stop, len(list), len(want), list)
+					t.Errorf("stopped after %d: %d ends of %d slivers are reported: %v", stop, len(list), len(want), list)
 				}
 			}
 			for i, n := range names {
@@ -165,11 +164,11 @@ func TestLeasesEndBatchByBatch(t *testing.T) {
 	}
 }
 
-// TestEndLeasesDoesNotWaitForRun ends what is over, and nothing else.
+// TestEndLeasesDoesNotWaitForRun checks that EndLeases ends only leases that are over.
 func TestEndLeasesDoesNotWaitForRun(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
-		e.stop() // so nobody else does it
+		e.stop() // the runner must not do it
 		e.allocate("a-1", "b-1")
 		e.lease("a-1", time.Now().Add(time.Minute))
 		for _, wait := range []time.Duration{time.Minute - 1, 1} {

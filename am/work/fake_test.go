@@ -12,8 +12,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// double is a provider in memory that checks what it is promised: one set per
-// resource at once, one slice per batch, no more sets than Parallel.
+// double is a provider in memory that checks the rules for its calls: one set per resource at a
+// time, one slice per batch, at most Parallel sets.
 type double struct {
 	places int
 	slow   time.Duration // how long a change takes
@@ -37,8 +37,8 @@ type double struct {
 	gets     int
 	setCalls [][]string
 	noSetup  bool                // it knows no setup
-	setups   map[string][]string // what nodes were told when they were made
-	broken   []string            // promises to the provider that were not kept
+	setups   map[string][]string // the setup of each node when it was created
+	broken   []string            // rules for its calls that were violated
 	watch    func(provider.Update)
 	services func(name string) (items []string, changing bool) // of the attribute, and whether the node waits for them
 	few      int                                               // a get of more names fails

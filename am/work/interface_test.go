@@ -30,7 +30,7 @@ func (e *env) wired(name, public string, interfaces ...am.Interface) {
 	})
 }
 
-// plug adds a key to the first interface that the provider reports of a node.
+// plug adds a key to the first interface that the provider reports for a node.
 func (e *env) plug(name, key string) {
 	e.t.Helper()
 	e.d.with(func() {
@@ -55,13 +55,13 @@ func TestInterfacesAreToldAndTheirAddressesRead(t *testing.T) {
 			`{"role":"control","public_address":"192.0.2.10"}`,
 		}
 		if diff := cmp.Diff(want, e.d.nodes["a-1"].is.List(provider.AttrInterfaces)); diff != "" {
-			t.Errorf("the provider was told (-want +got):\n%s", diff)
+			t.Errorf("the provider got (-want +got):\n%s", diff)
 		}
 		is := e.d.nodes["a-1"].is
 		if is["slice_urn"] != sliceURN("a").String() || is["sliver_urn"] != sliverURN("a-1").String() || is["client_id"] != e.sliver("a-1").ClientID {
-			t.Errorf("it was told the names %v, %v and %v", is["client_id"], is["slice_urn"], is["sliver_urn"])
+			t.Errorf("it got the names %v, %v and %v", is["client_id"], is["slice_urn"], is["sliver_urn"])
 		}
-		// What it adds is read, and is no reason to ask again.
+		// Keys that the provider adds are stored and cause no further set.
 		e.plug("a-1", `"mac":"02:00:00:00:00:01"`)
 		e.d.with(func() { e.d.setCalls = nil })
 		e.on("a-1")
@@ -73,7 +73,7 @@ func TestInterfacesAreToldAndTheirAddressesRead(t *testing.T) {
 		if len(e.d.setCalls) != 1 {
 			t.Errorf("%d sets for one change", len(e.d.setCalls))
 		}
-		// Another address is seen by the next sweep, and lasts.
+		// The next sweep stores a changed address.
 		e.d.with(func() {
 			is := e.d.nodes["a-1"].is
 			is[provider.AttrInterfaces] = want
@@ -138,8 +138,8 @@ func TestMoreInterfacesThanAProviderCanReport(t *testing.T) {
 	})
 }
 
-// TestPhysicalInterfacesByTheInventorysNames holds that the inventory tells,
-// where it can.
+// TestPhysicalInterfacesByTheInventorysNames checks that the component_id of an interface
+// has its name in the inventory, if there is one.
 func TestPhysicalInterfacesByTheInventorysNames(t *testing.T) {
 	port := func(u urn.URN) string { return map[string]string{"port-7": "eth7"}[u.Name] }
 	s := am.Sliver{URN: sliverURN("a-1"), Slice: sliceURN("a-1"), Desired: am.Desired{Present: true}}
@@ -158,8 +158,8 @@ func (w withoutInterfaces) Reports(a string) bool {
 	return a != provider.AttrInterfaces && w.double.Reports(a)
 }
 
-// TestProviderThatCannotBeToldOfInterfaces holds that it is not asked for them,
-// and that who has a public address from the site reads that it does not work.
+// TestProviderThatCannotBeToldOfInterfaces checks that a provider without the attribute
+// is not asked for interfaces, and that a sliver with a public address has an error.
 func TestProviderThatCannotBeToldOfInterfaces(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.providers = func(string) (Provider, error) { return withoutInterfaces{e.d}, nil }

@@ -15,10 +15,10 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// removing plays the removal of a node that takes 10 s, or of one that was given up.
-// look bends what the provider says of it from then on, counted from 1. It fails when
-// the node is freed while it is there, and gives how many looks there were after it was
-// gone; 0 while it is not free.
+// removing removes a node, which takes 10 s, or one that was given up. look changes the nth
+// answer of the provider about it, counted from 1. removing fails if the component is freed
+// while the node exists. It returns the number of gets after the node was gone, 0 if the
+// component is not free.
 func removing(t *testing.T, givenUp bool, look func(n int, r provider.Resource) provider.Resource) (looks int) {
 	t.Helper()
 	bubble(t, 2, func(e *env) {
@@ -71,13 +71,13 @@ func removing(t *testing.T, givenUp bool, look func(n int, r provider.Resource) 
 	return looks
 }
 
-// nothingLeft reports whether the double has removed it: meanwhile it is absent, changing.
+// nothingLeft reports whether the double has removed the node. Until then it is absent and changing.
 func nothingLeft(r provider.Resource) bool {
 	return provider.Gone(r) && r.Text(provider.AttrState) == ""
 }
 
-// TestOneGetThatLeavesANodeOutFreesNothing has one look of a removal lose its place,
-// whichever it is.
+// TestOneGetThatLeavesANodeOutFreesNothing has one answer during a removal omit the node, at
+// each position.
 func TestOneGetThatLeavesANodeOutFreesNothing(t *testing.T) {
 	for _, undo := range []bool{false, true} {
 		for lost := 1; lost <= 8; lost++ {
@@ -103,9 +103,9 @@ func TestOneGetThatLeavesANodeOutFreesNothing(t *testing.T) {
 	}
 }
 
-// TestWhoSaysAbsentIsBelievedAtOnce holds that the second look is only for what was
-// not said.
-func TestWhoSaysAbsentIsBelievedAtOnce(t *testing.T) {
+// TestReportedAbsenceNeedsNoSecondGet checks that a second get is only made if the first one
+// omitted the node.
+func TestReportedAbsenceNeedsNoSecondGet(t *testing.T) {
 	if n := removing(t, false, func(_ int, r provider.Resource) provider.Resource { return r }); n != 1 {
 		t.Errorf("%d looks at what was called absent, want 1", n)
 	}
@@ -119,8 +119,8 @@ func TestWhoSaysAbsentIsBelievedAtOnce(t *testing.T) {
 	}
 }
 
-// TestLeftOutByAProviderThatCannotRemove: it says so with an error, which is as little
-// believed.
+// TestLeftOutByAProviderThatCannotRemove checks that a node is gone only after the second answer
+// that omits it, also if its provider cannot remove nodes.
 func TestLeftOutByAProviderThatCannotRemove(t *testing.T) {
 	p := withoutEnsure{newDouble(1)}
 	res := provider.Result{Err: &provider.Error{Kind: provider.Unknown}, LeftOut: true}
@@ -136,7 +136,8 @@ func TestLeftOutByAProviderThatCannotRemove(t *testing.T) {
 	}
 }
 
-// TestATaskOutlivesARecordThatCannotBeRead: its sliver may still be there.
+// TestATaskOutlivesARecordThatCannotBeRead checks that a task is kept if the record of its sliver
+// cannot be read, because the sliver may still exist.
 func TestATaskOutlivesARecordThatCannotBeRead(t *testing.T) {
 	e := newEnv(t, 1)
 	e.allocate("a-1")
@@ -154,7 +155,7 @@ func TestATaskOutlivesARecordThatCannotBeRead(t *testing.T) {
 	}
 	damage(t, e, x.Sliver)
 	if err := discard(); !errors.Is(err, store.ErrBroken) {
-		t.Errorf("nobody is told: %v", err)
+		t.Errorf("the error of a damaged record is %v", err)
 	}
 	if _, ok := e.task("a-1"); !ok {
 		t.Error("the task of a sliver that could not be read is gone")

@@ -16,15 +16,15 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// liar is a double whose answers are bent.
+// liar is a double that gives wrong answers.
 type liar struct {
 	*double
-	// look bends what one get says of a node, given how many gets asked for it; nil is
-	// the truth. It may leave the node out.
+	// look changes the answer about a node; it gets the number of gets for it. If nil,
+	// answers are right. It may omit the node.
 	look func(n int, name string, r provider.Resource) provider.Resource
-	// more is told by each get beside what was asked for.
+	// more is in each answer beside the nodes that were asked for.
 	more map[string]provider.Result
-	// late is a set that does its work after its time is over.
+	// late is a set that makes its changes after its timeout.
 	late bool
 
 	looks map[string]int
@@ -34,7 +34,7 @@ type liar struct {
 func (l *liar) Get(ctx context.Context, names []string) (map[string]provider.Result, error) {
 	found, err := l.double.Get(ctx, names)
 	if slices.Equal(names, []string{pollName}) {
-		return found, err // a poll reads no more than that it was answered
+		return found, err // a poll ignores the content of the answer
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +46,7 @@ func (l *liar) Get(ctx context.Context, names []string) (map[string]provider.Res
 		if l.look != nil {
 			res.Resource = l.look(l.looks[name], name, res.Resource)
 		}
-		if res.Resource == nil { // provider.Provider says so of what is left out
+		if res.Resource == nil { // provider.Provider does so for an omitted node
 			res.Resource, res.LeftOut = provider.Resource{"name": name, "ensure": "absent"}, true
 		}
 		found[name] = res
@@ -75,7 +75,7 @@ func (l *liar) Set(ctx context.Context, us []provider.Update, noop bool) ([]prov
 	return l.double.Set(ctx, us, noop)
 }
 
-// custodian is a store that sees each record go.
+// custodian is a store that is called before each record is deleted.
 type custodian struct {
 	Store
 	freed func(name string)
@@ -93,9 +93,9 @@ func (c custodian) Commit(ctx context.Context, d store.Decision) error {
 	})
 }
 
-// TestWhateverAProviderSays plays a life with a provider that lies, forgets, hangs or
-// dies, and says in which state it ends. In every row nothing is freed before the last
-// get has called it absent, and after all a Delete leaves nothing behind.
+// TestWhateverAProviderSays uses a provider that lies, forgets, hangs or dies, and checks
+// the final state. In every row no component is freed before a get has reported the node
+// absent, and a final Delete removes everything.
 func TestWhateverAProviderSays(t *testing.T) {
 	made := func(e *env, _ *liar) { e.makeReady("a-1", "a-2") }
 	bend := func(attribute string, value provider.Value) func(int, string, provider.Resource) provider.Resource {
@@ -300,7 +300,7 @@ func TestWhateverAProviderSays(t *testing.T) {
 		}, `geni_notready ""`, "off"},
 		{"there and gone in turn: it stays, for the second look finds it", func(e *env, l *liar) {
 			made(e, l)
-			l.with(func() { // gone whenever a sweep begins, and there 2 s later
+			l.with(func() { // missing when a sweep begins, and back 2 s later
 				l.look = func(_ int, name string, r provider.Resource) provider.Resource {
 					if name == "a-1" && time.Now().Unix()%3 == 0 {
 						return nil
@@ -331,7 +331,7 @@ func TestWhateverAProviderSays(t *testing.T) {
 				}
 				e.start()
 				tt.play(e, l)
-				l.with(func() { // who says that a node is not there is told of its services again
+				l.with(func() { // a provider that reports a node absent gets its services again
 					l.broken = slices.DeleteFunc(l.broken, func(b string) bool { return strings.HasPrefix(b, "setup told twice") })
 				})
 				s := e.sliver("a-1")
@@ -341,7 +341,7 @@ func TestWhateverAProviderSays(t *testing.T) {
 				if got := e.power("a-1"); got != tt.node {
 					t.Errorf("its node is %s, want %s", got, tt.node)
 				}
-				// A provider that takes its time to remove, and then is as before.
+				// The provider removes slowly and then works as before.
 				l.with(func() { l.heal(); l.look, l.few, l.slow = nil, 0, 10*time.Second })
 				for _, name := range []string{"a-1", "a-2"} {
 					if e.exists(name) {
@@ -357,7 +357,7 @@ func TestWhateverAProviderSays(t *testing.T) {
 	}
 }
 
-// power is what there really is of a node.
+// power is the real state of a node.
 func (e *env) power(name string) string {
 	e.d.mu.Lock()
 	defer e.d.mu.Unlock()
@@ -367,7 +367,7 @@ func (e *env) power(name string) string {
 	return "none"
 }
 
-// TestNothingIsFreedWhileItMayBeThere says when a component is free again after Delete.
+// TestNothingIsFreedWhileItMayBeThere checks when a component is free again after Delete.
 func TestNothingIsFreedWhileItMayBeThere(t *testing.T) {
 	for _, tt := range []struct {
 		rule string
@@ -415,7 +415,7 @@ func TestNothingIsFreedWhileItMayBeThere(t *testing.T) {
 					t.Errorf("free: %v, want %v", free, tt.free)
 				}
 				if x, ok := e.task("a-1"); ok && x.Attempt == 0 {
-					t.Error("it waits, and tells nobody")
+					t.Error("it waits without an error")
 				}
 				l.with(func() { l.breaks, l.look = nil, nil })
 				e.within(10*time.Minute, "it is gone", func() bool { return !e.exists("a-1") })
@@ -424,8 +424,8 @@ func TestNothingIsFreedWhileItMayBeThere(t *testing.T) {
 	}
 }
 
-// TestAttemptsOutliveTheRunner holds that a restart neither gives a promise more
-// attempts, nor has it wait for less or longer.
+// TestAttemptsOutliveTheRunner checks that a restart changes neither the number of attempts
+// of a task nor the wait between them.
 func TestAttemptsOutliveTheRunner(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.d.refuses["a-1"] = refusing(provider.Failed, "no power", true)
@@ -442,7 +442,7 @@ func TestAttemptsOutliveTheRunner(t *testing.T) {
 		e.provision("a-1")
 		last := 0
 		for start := time.Now(); e.sliver("a-1").Status != failed && time.Since(start) < time.Hour; time.Sleep(700 * time.Millisecond) {
-			synctest.Wait() // what was asked for is written down, or it would be asked for again
+			synctest.Wait() // the set is stored; otherwise it would be repeated
 			if err := e.stop(); err != nil {
 				t.Fatal(err)
 			}
@@ -460,8 +460,8 @@ func TestAttemptsOutliveTheRunner(t *testing.T) {
 	})
 }
 
-// TestClockThatJumpsDoesNotStretchARetry holds that a wait is never longer than that of
-// a failure just now, whatever the clock says meanwhile.
+// TestClockThatJumpsDoesNotStretchARetry checks that a retry never waits longer than after a
+// failure just now, also if the clock jumps.
 func TestClockThatJumpsDoesNotStretchARetry(t *testing.T) {
 	for _, jump := range []time.Duration{-1000 * time.Hour, -time.Hour, time.Hour} {
 		t.Run(fmt.Sprint(jump), func(t *testing.T) {
@@ -485,7 +485,7 @@ func TestClockThatJumpsDoesNotStretchARetry(t *testing.T) {
 	}
 }
 
-// TestDriftIsInTheJournal holds that operators find what was brought back.
+// TestDriftIsInTheJournal checks that the journal has each repaired difference.
 func TestDriftIsInTheJournal(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()

@@ -8,9 +8,9 @@ import (
 	"patchbay/am/store"
 )
 
-// A node that has the name, or a link, of one of its slice that is to go is asked for
-// when its provider has accepted that: it would compare the two. A removal that does not
-// succeed keeps it waiting no longer than making a node may take.
+// A node that takes the name or a link of a node being removed is created after the provider
+// has accepted the removal, because the provider would compare the two. If the removal fails,
+// the node waits no longer than its creation may take.
 func TestNodesWaitForThoseWhoseNamesTheyTake(t *testing.T) {
 	for _, tt := range []struct {
 		rule  string

@@ -18,7 +18,7 @@ import (
 // realName is the name of sliver n as the service makes names, in slice 00000001.
 func realName(n int) string { return fmt.Sprintf("%08x-1111-4222-8333-444444444444", n) }
 
-// addOrphans is a node that its provider has.
+// addOrphans adds nodes to the provider.
 func (e *env) addOrphans(names ...string) {
 	e.d.with(func() {
 		for _, n := range names {
@@ -27,7 +27,7 @@ func (e *env) addOrphans(names ...string) {
 	})
 }
 
-// remember writes into the journal what a decision about a sliver would.
+// remember writes the journal entry of a decision about a sliver.
 func (e *env) remember(event string, names ...string) {
 	e.t.Helper()
 	e.commit(func(*store.View) (cs store.ChangeSet, err error) {

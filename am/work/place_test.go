@@ -11,7 +11,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// madeBy writes into a sliver's record who makes it, as the service does when it binds.
+// madeBy writes the provider into a sliver's record, as the service does at the binding.
 func madeBy(name, component, by string) store.Decision {
 	return func(v *store.View) (cs store.ChangeSet, err error) {
 		s, _, err := v.Sliver(sliverURN(name))
@@ -21,8 +21,8 @@ func madeBy(name, component, by string) store.Decision {
 	}
 }
 
-// TestRecordTellsWhoMadeASliver holds that a sliver stays with the provider that its
-// record names through its whole life, whatever the inventory says.
+// TestRecordTellsWhoMadeASliver checks that a sliver stays with the provider in its record,
+// also if the inventory later names another one.
 func TestRecordTellsWhoMadeASliver(t *testing.T) {
 	for _, tt := range []struct {
 		rule  string
@@ -68,9 +68,8 @@ func TestRecordTellsWhoMadeASliver(t *testing.T) {
 	}
 }
 
-// TestOlderRecordsAreFilledIn holds that slivers of earlier versions get to know who
-// made them while the inventory still tells, and that those of which it does not tell
-// any more wait until it does.
+// TestOlderRecordsAreFilledIn checks that records of earlier versions get the provider that
+// the inventory names. If it names none, the sliver waits until it does.
 func TestOlderRecordsAreFilledIn(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.interfaces = func(u urn.URN) string { return "eth-" + u.Name }

@@ -15,8 +15,8 @@ import (
 	"patchbay/rspec/setup"
 )
 
-// A crew does the steps of the double's nodes, as PROVIDER.md says under "Stages". The command of a
-// step is its duration, then "fail" or "fail once".
+// A crew runs the steps of the double's nodes as described under "Stages" in PROVIDER.md. The
+// command of a step is its duration, then "fail" or "fail once".
 type crew struct {
 	e     *env
 	nodes map[string]*crewNode
@@ -87,7 +87,7 @@ func (c *crew) set(u provider.Update) {
 	c.advance(u.Name, n)
 }
 
-// advance does what is due now.
+// advance runs the steps that are due now.
 func (c *crew) advance(name string, n *crewNode) {
 	for stage := range n.stage + 1 {
 		at, blocked := time.Time{}, false

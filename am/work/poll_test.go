@@ -11,7 +11,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// silence is what the runner says of its one provider.
+// silence returns what the runner reports about its one provider.
 func (e *env) silence() (since time.Time, silent bool) {
 	e.t.Helper()
 	all := e.r.Polled()
@@ -21,8 +21,8 @@ func (e *env) silence() (since time.Time, silent bool) {
 	return all[0].Answered, all[0].Silent
 }
 
-// TestAProviderThatNobodyCallsIsPolled: it dies or hangs with no sliver on it, is seen to
-// be silent within a minute, and comes back by itself.
+// TestAProviderThatNobodyCallsIsPolled checks that a provider without slivers which dies or hangs
+// is reported as silent within a minute, and as answering again when it works.
 func TestAProviderThatNobodyCallsIsPolled(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -44,7 +44,7 @@ func TestAProviderThatNobodyCallsIsPolled(t *testing.T) {
 				e.start()
 				time.Sleep(5 * time.Minute)
 				if since, silent := e.silence(); silent || time.Since(since) > 15*time.Second {
-					t.Fatalf("well, it last answered %v ago, silent %v", time.Since(since), silent)
+					t.Fatalf("a working provider last answered %v ago, silent %v", time.Since(since), silent)
 				}
 				e.d.with(func() { tt.trouble(e.d, true) })
 				died := time.Now()
@@ -72,7 +72,7 @@ func TestAProviderThatNobodyCallsIsPolled(t *testing.T) {
 	}
 }
 
-// TestASlowProviderIsNotSilent: each get takes its time, and the answers come in time.
+// TestASlowProviderIsNotSilent has gets that take almost a minute.
 func TestASlowProviderIsNotSilent(t *testing.T) {
 	for _, think := range []time.Duration{20 * time.Second, 40 * time.Second, 59 * time.Second} {
 		t.Run(fmt.Sprint(think), func(t *testing.T) {

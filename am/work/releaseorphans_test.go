@@ -19,7 +19,7 @@ func TestReleaseOrphans(t *testing.T) {
 		rule string
 		play func(*env)
 		ask  []string
-		want string // what is left and what is wrong, at the answer, and what is found a minute later
+		want string // orphans and errors in the answer, and orphans a minute later
 	}{
 		{"both", func(*env) {}, []string{a, b}, "[] map[]; 0 found"},
 		{"one; the other stays", func(*env) {}, []string{a}, "[] map[]; 1 found"},

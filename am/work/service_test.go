@@ -13,7 +13,7 @@ import (
 	"patchbay/rspec/setup"
 )
 
-// asks gives an allocated sliver services.
+// asks gives services to an allocated sliver.
 func (e *env) asks(name string, steps ...setup.Step) {
 	e.t.Helper()
 	e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
@@ -35,7 +35,7 @@ func (e *env) change(name string, f func(*am.Sliver)) {
 	})
 }
 
-// tells lets the provider report services of a node.
+// tells has the provider report services of a node.
 func (e *env) tells(name string, items ...string) {
 	e.d.with(func() { e.d.nodes[name].is[provider.AttrServices] = items })
 }
@@ -60,9 +60,9 @@ func TestServicesAreToldOnceWhenTheNodeIsMade(t *testing.T) {
 			`{"kind":"execute","shell":"bash","command":"cd <&> /local\nmake"}`,
 		}}
 		if diff := cmp.Diff(want, e.d.setups); diff != "" {
-			t.Errorf("the provider was told (-want +got):\n%s", diff)
+			t.Errorf("the provider got (-want +got):\n%s", diff)
 		}
-		// Nothing that comes later tells them again; the double would say so.
+		// No later set has them again; the double checks this.
 		e.on("a-1", "a-2")
 		e.becomes(time.Minute, ready, "a-1", "a-2")
 		e.do(am.ActionRestart, am.GoalRestart, func(d *am.Desired) { d.RestartSerial++ }, "a-1")
@@ -118,13 +118,13 @@ func TestFailedServices(t *testing.T) {
 		if s.Error != "install 2 of 2, http://example.org/b.tgz: 404 Not Found" {
 			t.Errorf("error %q", s.Error)
 		}
-		// What still ran fails later, and a sweep sees it.
+		// A service that was still running fails later, and a sweep finds it.
 		e.tells("a-1", stepDone, stepFailed, `{"state":"failed","exit":7}`)
 		e.within(31*time.Second, "the second failure is told", func() bool { return strings.HasSuffix(e.sliver("a-1").Error, "; and 1 more failed") })
 		if s := e.sliver("a-1"); s.Status != ready {
 			t.Errorf("it is %v", s.Status)
 		}
-		// Another error than that of services is not the sweep's to take away.
+		// The sweep does not remove an error with another cause.
 		e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
 			s, _, err := v.Sliver(sliverURN("a-1"))
 			s.Error = "something else"
@@ -162,7 +162,7 @@ func TestServicesThatMustSucceed(t *testing.T) {
 				t.Errorf("%s: error %q, want %q", name, got, want)
 			}
 		}
-		// It can go all the same.
+		// It can still be deleted.
 		e.release("a-1", "a-2")
 		e.within(time.Minute, "both are gone", func() bool { return !e.exists("a-1") && !e.exists("a-2") })
 	})

@@ -39,7 +39,7 @@ func TestHangingNodesStopNobodyElse(t *testing.T) {
 				e.start()
 				e.allocate("a-1", "a-2", "b-1", "c-1", "d-1", "d-2", "f-1")
 				e.provision("a-1", "a-2", "b-1", "c-1")
-				// Those that come with them may wait until one has used up its time.
+				// Nodes of the same batch may wait until one has timed out.
 				e.provision("d-1", "d-2")
 				e.becomes(c.limit+5*time.Second, notReady, "d-1", "d-2")
 				e.on("d-1", "d-2")
@@ -55,15 +55,14 @@ func TestHangingNodesStopNobodyElse(t *testing.T) {
 					e.within(5*time.Second, "f-1 is gone", func() bool { return !e.exists("f-1") })
 					e.allocate("f-1")
 				}
-				// What hangs holds up its own slice only until it is known.
+				// A hanging node delays its own slice only until it is known to hang.
 				e.becomes(time.Minute, notReady, "a-2")
 			})
 		})
 	}
 }
 
-// TestManyHangingGetsStopNobodyElse has more gets that hang than may run beside those
-// of others.
+// TestManyHangingGetsStopNobodyElse has more hanging gets than may run at the same time.
 func TestManyHangingGetsStopNobodyElse(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
@@ -91,9 +90,8 @@ func TestManyHangingGetsStopNobodyElse(t *testing.T) {
 	})
 }
 
-// TestSlowGetIsNoFailure has a provider whose gets take their time, which is theirs:
-// no attempt fails, nothing is logged, and slivers have no error before a get has
-// had its 60 s.
+// TestSlowGetIsNoFailure has a provider with slow gets. No attempt fails, no line is logged,
+// and slivers have no error before a get has had its 60 s.
 func TestSlowGetIsNoFailure(t *testing.T) {
 	for _, tt := range []struct {
 		think  time.Duration
@@ -185,11 +183,11 @@ func TestBatchThatDiesIsTriedOneByOne(t *testing.T) {
 	})
 }
 
-// TestWaitingForAPlaceIsNoAttempt: what was never asked cannot have failed, alone
-// or with others.
+// TestWaitingForAPlaceIsNoAttempt checks that a set without a free place does not count as a failed
+// attempt, alone or in a batch.
 func TestWaitingForAPlaceIsNoAttempt(t *testing.T) {
 	bubble(t, 2, func(e *env) {
-		e.d.crowded = 20 // more than a promise has attempts
+		e.d.crowded = 20 // more than a task has attempts
 		e.start()
 		e.allocate("a-1", "b-1", "b-2")
 		e.provision("a-1", "b-1", "b-2")
@@ -202,8 +200,8 @@ func TestWaitingForAPlaceIsNoAttempt(t *testing.T) {
 	})
 }
 
-// TestUpdateOfUsersThatBreaksTheMachine is told as soon as the provider's answer is
-// known, and not when a sweep comes by.
+// TestUpdateOfUsersThatBreaksTheMachine checks that the failure is reported at the provider's
+// answer and not at the next sweep.
 func TestUpdateOfUsersThatBreaksTheMachine(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.limits.Sweep = 24 * time.Hour
@@ -271,7 +269,7 @@ func TestMissingProviderIsWaitedFor(t *testing.T) {
 	})
 }
 
-// Looking for a provider may take long; others do not wait for it.
+// Loading a provider may take long; others do not wait for it.
 func TestProviderThatIsSlowToLoadStopsNobodyElse(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.components = func(u urn.URN) (string, string, bool) { return u.Name, u.Name, true }
@@ -311,8 +309,8 @@ func TestFailedSliverKeepsItsReason(t *testing.T) {
 	})
 }
 
-// TestReasonOfAnAttemptIsGoneWithTheNext holds that a sliver does not tell of a
-// provider that was away, or of a set that it refused, while it is worked on.
+// TestReasonOfAnAttemptIsGoneWithTheNext checks that a sliver no longer has the error of an
+// earlier attempt during the next one.
 func TestReasonOfAnAttemptIsGoneWithTheNext(t *testing.T) {
 	away := &provider.Error{Kind: provider.Failed, Msg: "the testbed does not run", Temporary: true}
 	for _, tt := range []struct {
@@ -335,7 +333,7 @@ func TestReasonOfAnAttemptIsGoneWithTheNext(t *testing.T) {
 				if s := e.sliver("a-1"); s.Status != pending {
 					t.Errorf("it is %v, not still being made", s.Status)
 				}
-				// A provider that is away while the node changes is told of, too.
+				// A provider that is missing while the node changes is reported, too.
 				e.d.with(func() { e.d.breaks = away })
 				e.within(10*time.Second, "its error", func() bool { return e.sliver("a-1").Error == away.Msg })
 				e.d.with(func() { e.d.breaks = nil })
@@ -388,8 +386,8 @@ func TestSweepFindsWhatIsBehindABadName(t *testing.T) {
 	})
 }
 
-// TestSweepKeepsTheLoginOfWhatIsChanging holds that a node whose provider has begun anew
-// does not lose its login, which it has again in a moment.
+// TestSweepKeepsTheLoginOfWhatIsChanging checks that a node keeps its login while its
+// restarted provider reports it as changing.
 func TestSweepKeepsTheLoginOfWhatIsChanging(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
@@ -409,7 +407,7 @@ func TestSweepKeepsTheLoginOfWhatIsChanging(t *testing.T) {
 	})
 }
 
-// TestLook holds that who knows a reason to look need not wait for the next sweep.
+// TestLook checks that Look updates a sliver before the next sweep.
 func TestLook(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
@@ -465,9 +463,9 @@ func componentURN(name string) urn.URN {
 	return urn.URN{Authority: "example.org", Type: urn.Node, Name: name}
 }
 
-// TestOneThatHangsDelaysNoAnswerOfTheOthers: of a set that hangs, what its provider has
-// accepted is told while it hangs, whether it went well or not.
-func TestOneThatHangsDelaysNoAnswerOfTheOthers(t *testing.T) {
+// TestHangingNodeDoesNotDelayOthers checks that the nodes of a hanging set which the
+// provider has accepted are reported meanwhile, whether they succeeded or failed.
+func TestHangingNodeDoesNotDelayOthers(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.d.hangs["a-4"] = true
 		e.d.slow = time.Second
@@ -480,7 +478,7 @@ func TestOneThatHangsDelaysNoAnswerOfTheOthers(t *testing.T) {
 		e.allocate("a-1", "a-2", "a-3", "a-4")
 		begun := time.Now()
 		e.provision("a-1", "a-2", "a-3", "a-4")
-		e.within(6*time.Second, "the others are told of", func() bool {
+		e.within(6*time.Second, "the others are reported", func() bool {
 			return e.sliver("a-1").Status == failed && e.sliver("a-2").Status == notReady && e.sliver("a-3").Status == notReady
 		})
 		if got := e.sliver("a-1").Error; got != "no disk" || e.r.TaskFailures() != 1 {
@@ -489,11 +487,11 @@ func TestOneThatHangsDelaysNoAnswerOfTheOthers(t *testing.T) {
 		if got := e.sliver("a-4").Status; got != pending {
 			t.Errorf("the one that hangs is %v", got)
 		}
-		e.on("a-2") // waits for the end of the set that hangs, and goes on then
+		e.on("a-2") // waits for the end of the hanging set
 		e.d.with(func() { delete(e.d.hangs, "a-4") })
 		e.becomes(time.Minute, ready, "a-2")
 		e.becomes(time.Minute, notReady, "a-3", "a-4")
-		e.within(time.Minute, "what was made of the failed one is undone", func() bool {
+		e.within(time.Minute, "the failed node is removed", func() bool {
 			_, left := e.task("a-1")
 			return !left
 		})
@@ -506,8 +504,8 @@ func TestOneThatHangsDelaysNoAnswerOfTheOthers(t *testing.T) {
 	})
 }
 
-// What a provider says of a node that is ready is its error, for as long as the
-// provider says so; an error of something else is left alone.
+// A message of the provider about a ready node is its error as long as the provider reports
+// it. An error with another cause is not changed.
 func TestMessageOfAReadyNodeIsItsError(t *testing.T) {
 	says := func(e *env, text string) {
 		e.d.with(func() { e.d.nodes["a-1"].is[provider.AttrMessage] = text })

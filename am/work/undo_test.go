@@ -10,7 +10,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// half makes a double that makes nodes and then says that they failed.
+// half has the double create nodes and then report them as failed.
 func half(d *double, names ...string) {
 	d.watch = func(u provider.Update) {
 		for _, n := range names {
@@ -35,15 +35,15 @@ func (e *env) freeze(is bool, names ...string) {
 			if err != nil {
 				return cs, err
 			}
-			s.Frozen = is // of one that has failed Shutdown changes nothing else
+			s.Frozen = is // Shutdown changes nothing else of a failed sliver
 			cs.PutSliver(s)
 		}
 		return cs, nil
 	})
 }
 
-// TestHalfMadeSliversAreUndone says what becomes of a sliver that cannot be made, and
-// of what there is of it: the sliver stays, failed, for its own reason.
+// TestHalfMadeSliversAreUndone checks that a sliver that cannot be created stays as failed
+// with the reason, and that its incomplete node is removed.
 func TestHalfMadeSliversAreUndone(t *testing.T) {
 	for _, tt := range []struct {
 		rule string

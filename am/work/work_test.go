@@ -15,8 +15,8 @@ func TestOlderGenerationIsDropped(t *testing.T) {
 		e.makeReady("a-1")
 		e.d.with(func() { e.d.answer = 800 * time.Millisecond })
 		e.do(am.ActionStop, am.GoalStop, func(d *am.Desired) { d.On = false }, "a-1")
-		// Get, set, get: the last, which finds it done, is under way when the
-		// promise is replaced. It must not end the newer task.
+		// The calls are get, set, get. During the last one, which finds the task done, the
+		// task is replaced. It must not end the newer task.
 		time.Sleep(2 * time.Second)
 		e.release("a-1")
 		time.Sleep(600 * time.Millisecond)
@@ -94,8 +94,7 @@ func TestThousandSliversInBoundedCalls(t *testing.T) {
 	})
 }
 
-// Slices that wait at the same time are asked about together, whenever they
-// began to wait.
+// Slices that wait at the same time share a get, also if they began to wait at different times.
 func TestPollsOfManySlicesGoTogether(t *testing.T) {
 	bubble(t, 40, func(e *env) {
 		e.d.slow = time.Minute
