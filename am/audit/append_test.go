@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTornLineOfAnotherProcess has another process leave half a line between
-// lines of ours, which must not be glued to it: what is, nobody can read.
+// TestTornLineOfAnotherProcess has another process write half a line between our lines. Our
+// next line must not be joined to it, because the result could not be read.
 func TestTornLineOfAnotherProcess(t *testing.T) {
 	s := newSite(t)
 	f, err := os.OpenFile(s.path, os.O_APPEND|os.O_WRONLY, 0)

@@ -65,7 +65,7 @@ func (s *site) open() {
 	}
 }
 
-// crash ends everything without a word and opens it again.
+// crash closes store and audit without a stop line and opens them again.
 func (s *site) crash() {
 	s.t.Helper()
 	if s.log.file != nil {
@@ -135,7 +135,7 @@ func (s *site) lines() (all []Line) {
 	return all
 }
 
-// told are the lines in short.
+// told returns the lines in a short form.
 func (s *site) told() (all []string) {
 	s.t.Helper()
 	for _, l := range s.lines() {
@@ -195,8 +195,7 @@ func TestCallHasOneLine(t *testing.T) {
 	s.wants("open", "call call1", "call x", "act lockdown", "act lockdown")
 }
 
-// TestNoNameForgesALine has every text hold what would end a line or move a
-// terminal's cursor.
+// TestNoNameForgesALine puts line ends and terminal control characters into every text.
 func TestNoNameForgesALine(t *testing.T) {
 	evil := "a\n{\"at\":\"2026-11-20T12:00:00.000Z\",\"event\":\"gone\"}\r\x1b[2K\x7f\u0085\u2028\u202e\xff\U0001F600\x00<&>"
 	u := urn.URN{Authority: evil, Type: evil, Name: evil}
@@ -294,7 +293,7 @@ func TestAuditThatWasMovedBeginsANewOne(t *testing.T) {
 	}
 }
 
-// fill has so many lines of acts be lost, while none can be written.
+// fill loses so many lines of acts while none can be written.
 func (s *site) fill(lost int) {
 	for s.log.lost < lost {
 		s.log.Act(Act{What: "much", Text: strings.Repeat("x", maxOutput)})
@@ -333,7 +332,7 @@ func TestUnwritableAuditIsLoudAndWaits(t *testing.T) {
 		t.Errorf("%d lines: %q … %q", len(got), got[:3], got[len(got)-1])
 	}
 	if l := s.lines()[len(got)-1]; l.Lost != 12 {
-		t.Errorf("%d lines are told as lost, want 12", l.Lost)
+		t.Errorf("%d lines are reported as lost, want 12", l.Lost)
 	}
 	id := s.commit()
 	s.answered(id)
@@ -393,7 +392,7 @@ func TestWhatSliversHold(t *testing.T) {
 	l := s.lines()[3]
 	if l.Slice != name("slice", "s").String() || l.User != name("user", "alice").String() || l.Speaker != name("tool", "portal").String() ||
 		l.Component != name("node", "pc1").String() || l.Request != "call1" {
-		t.Errorf("what is told of a sliver: %+v", l)
+		t.Errorf("the line of a sliver is %+v", l)
 	}
 	before := len(s.told())
 	s.crash()
@@ -405,8 +404,8 @@ func TestWhatSliversHold(t *testing.T) {
 	}
 }
 
-// TestNewAuditBelongsToItsFolder has root make what the site's own user must be
-// able to write.
+// TestNewAuditBelongsToItsFolder has root create an audit that the site's user must be able
+// to write.
 func TestNewAuditBelongsToItsFolder(t *testing.T) {
 	require.Root(t)
 	dir := t.TempDir()

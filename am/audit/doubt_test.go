@@ -12,7 +12,7 @@ import (
 	"patchbay/am"
 )
 
-// who asks for those at 192.0.2.1, who are marked with ? where it is not sure.
+// who returns the slivers at 192.0.2.1, with ? where the answer is uncertain.
 func (h history) who(at time.Time) (string, *Answer) {
 	h.t.Helper()
 	files, err := Files(h.path)
@@ -50,8 +50,8 @@ func (h history) wantsAt(minute int, want string) *Answer {
 
 var one = am.Observed{Addresses: []string{"192.0.2.1"}}
 
-// TestLostLinesAreDoubted loses the lines of an end and of a beginning: both are
-// told when lines can be written again, and who says what it cannot know.
+// TestLostLinesAreDoubted loses the lines of an end and of a beginning. Both are written when
+// lines can be written again, and Who marks uncertain answers.
 func TestLostLinesAreDoubted(t *testing.T) {
 	h := history{newSite(t)}
 	h.start()
@@ -83,7 +83,7 @@ func TestLostLinesAreDoubted(t *testing.T) {
 	h.wantsAt(65, "B C")
 }
 
-// TestEachFileTellsWhatIsHeld throws the older ones away.
+// TestEachFileTellsWhatIsHeld deletes the older files.
 func TestEachFileTellsWhatIsHeld(t *testing.T) {
 	h := history{newSite(t)}
 	h.start()
@@ -105,7 +105,7 @@ func TestEachFileTellsWhatIsHeld(t *testing.T) {
 	h.wantsAt(45, "A")
 }
 
-// TestFilesBesideTheAudit has a folder, a pipe and a copy lie there.
+// TestFilesBesideTheAudit puts a folder, a pipe and a copy beside the audit.
 func TestFilesBesideTheAudit(t *testing.T) {
 	h := history{newSite(t)}
 	h.start()
@@ -135,7 +135,7 @@ func TestFilesBesideTheAudit(t *testing.T) {
 	}
 }
 
-// TestAsIsOfThatTime asks without a port for one whose ports change.
+// TestAsIsOfThatTime asks without a port for a sliver whose ports change.
 func TestAsIsOfThatTime(t *testing.T) {
 	h := history{newSite(t)}
 	h.start()
@@ -148,7 +148,7 @@ func TestAsIsOfThatTime(t *testing.T) {
 	}
 }
 
-// TestWholeSecondIsAllOfIt asks for a second in which one ends and one begins.
+// TestWholeSecondIsAllOfIt asks for a second in which one sliver ends and another begins.
 func TestWholeSecondIsAllOfIt(t *testing.T) {
 	h := history{newSite(t)}
 	h.start().holds("A", one)

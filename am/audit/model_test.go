@@ -11,10 +11,9 @@ import (
 	"patchbay/am/store"
 )
 
-// TestEveryEntryHasOneLine does at random what can happen to an audit: calls that
-// are answered in any order or never, work, crashes, lines that were cut off, files
-// moved away, times when nothing can be written. In the end each entry of the
-// journal has its line, once.
+// TestEveryEntryHasOneLine runs random events of an audit: calls that are answered in any order or
+// never, tasks, crashes, incomplete lines, moved files, and times without writes. In the end each
+// entry of the journal has exactly one line.
 func TestEveryEntryHasOneLine(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := newSite(t)

@@ -8,7 +8,8 @@ import (
 	"patchbay/am/store"
 )
 
-// TestSeen: as far as an audit knows the store, whatever was moved away.
+// TestSeen checks the last revision of the store that the audit file has, also after the file was
+// moved away.
 func TestSeen(t *testing.T) {
 	s := newSite(t)
 	seen := func(want store.Rev) {
@@ -25,16 +26,16 @@ func TestSeen(t *testing.T) {
 	if err := os.Rename(s.path, s.path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	seen(0) // no file, and nobody looks for others under its name
+	seen(0) // Seen does not read the moved file
 	s.answered(s.commit())
 	seen(6)
 	if got, err := Seen(filepath.Join(s.dir, "nothing")); err != nil || got != 0 {
-		t.Errorf("of no audit: %d, %v", got, err)
+		t.Errorf("without an audit: %d, %v", got, err)
 	}
 }
 
-// TestSettledWaitsForTheFile: a line that waits because it cannot be written does
-// not count.
+// TestSettledWaitsForTheFile checks that a line that could not be written yet does not count as
+// settled.
 func TestSettledWaitsForTheFile(t *testing.T) {
 	s := newSite(t)
 	s.answered(s.commit())

@@ -13,7 +13,7 @@ import (
 	"patchbay/am/store"
 )
 
-// history is a site whose audit is written at times counted in minutes from noon.
+// history is a site whose audit is written at times in minutes after noon.
 type history struct{ *site }
 
 func (h history) at(minute int) history {
@@ -44,7 +44,7 @@ func (h history) gone(sliver string) history {
 	return h
 }
 
-// move puts the audit away, compressed if the name says so.
+// move moves the audit away and compresses it if the name ends so.
 func (h history) move(to string) history {
 	h.t.Helper()
 	to = filepath.Join(h.dir, to)
@@ -73,8 +73,7 @@ func (h history) move(to string) history {
 	return h
 }
 
-// TestWho asks one history, that goes over three files and a crash, about places
-// and times.
+// TestWho asks for places and times in one history of three files and a crash.
 func TestWho(t *testing.T) {
 	h := history{newSite(t)}
 	h.start()
@@ -87,11 +86,11 @@ func TestWho(t *testing.T) {
 	h.holds("n2", am.Observed{Addresses: []string{"10.0.0.2"}, Outside: []string{"198.51.100.7:40128-40255"}})
 	h.holds("n3", am.Observed{Outside: []string{"198.51.100.8"}})
 	h.move("audit.log.1")
-	h.at(50).holds("n1", am.Observed{Addresses: []string{"10.0.0.1"}, Outside: []string{"198.51.100.7:40000-40127"}}) // no door any more
+	h.at(50).holds("n1", am.Observed{Addresses: []string{"10.0.0.1"}, Outside: []string{"198.51.100.7:40000-40127"}}) // its login is gone
 	h.at(60).gone("n1")
 	h.log.Act(Act{What: "last sign of life"})
 	h.crash()
-	h.at(100).gone("b") // while nothing was told of it
+	h.at(100).gone("b") // no line says so
 	h.start()
 	h.at(110).holds("c", am.Observed{Addresses: []string{"192.0.2.1"}})
 
@@ -113,7 +112,7 @@ func TestWho(t *testing.T) {
 		{"the next one", "192.0.2.1", 30, "b", false},
 		{"its other address, however written", "[2001:db8:0::1]:443", 35, "b", false},
 		{"an IPv4 address written as IPv6", "::ffff:192.0.2.1", 35, "b", false},
-		{"told again is not lost", "10.0.0.2", 105, "n2", false},
+		{"a repeated line is not lost", "10.0.0.2", 105, "n2", false},
 		{"while it was seen", "192.0.2.1", 59, "b", false},
 		{"between the last sign of life and the start", "192.0.2.1", 80, "b?", false},
 		{"after the start it is gone", "192.0.2.1", 105, "- before b after c", false},
@@ -145,7 +144,7 @@ func TestWho(t *testing.T) {
 			short := func(h *Holder) string {
 				s := strings.TrimPrefix(h.Sliver, "urn:publicid:IDN+example.org+sliver+")
 				if !strings.HasSuffix(h.Slice, "of-"+s) || !strings.HasSuffix(h.User, "u-"+s) || h.Request != "reserve-"+s || len(h.As) == 0 {
-					t.Errorf("%s is told as %+v", s, h)
+					t.Errorf("%s has %+v", s, h)
 				}
 				if (h.Call != nil) != (s == "a") {
 					t.Errorf("the call of %s: %+v", s, h.Call)
@@ -200,7 +199,7 @@ func TestParsePlace(t *testing.T) {
 	}
 }
 
-// TestWhoPassesWhatIsNoLine reads files that hold anything.
+// TestWhoPassesWhatIsNoLine reads files that contain other text than lines.
 func TestWhoPassesWhatIsNoLine(t *testing.T) {
 	h := history{newSite(t)}
 	h.start()
