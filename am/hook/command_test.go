@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// script makes an executable and the hook that it is.
+// script writes an executable and returns a hook that runs it.
 func script(t testing.TB, text string) *Hook {
 	t.Helper()
 	dir := t.TempDir()

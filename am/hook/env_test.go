@@ -28,14 +28,15 @@ func TestMain(m *testing.M) {
 	os.Exit(require.NoLeaks(m))
 }
 
-// children are what the test binary does instead when it is started again.
+// children are the functions that the test binary runs instead of the tests when it is started
+// again.
 var children = map[string]func(){}
 
 const site = "testbed.example.org"
 
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// patience is how long something may take that should happen soon.
+// patience is the limit for something that should happen soon.
 const patience = time.Minute
 
 func sliceURN(name string) urn.URN {
@@ -63,7 +64,7 @@ func running(s am.Sliver, state am.OperationalState) am.Sliver {
 	return s
 }
 
-// clock is a clock that is set.
+// clock is a clock that the test sets.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -90,7 +91,7 @@ type bench struct {
 	limits Limits
 	take   func(ctx context.Context, hook string, e Event) error // instead of a program
 	log    *slog.Logger                                          // nil for none
-	still  bool                                                  // leases are looked at by the test alone
+	still  bool                                                  // only the test looks at leases
 
 	store  *store.Store
 	runner *Runner
@@ -207,13 +208,13 @@ func (b *bench) waiting() (list []Event) {
 	return list
 }
 
-// drained waits until nobody has to be told of anything.
+// drained waits until all events are delivered.
 func (b *bench) drained() {
 	b.t.Helper()
 	wait.Until(b.t, "all events taken", func() bool { return len(b.waiting()) == 0 })
 }
 
-// diary notes what was taken, in order.
+// diary records the delivered events, in order.
 type diary struct {
 	mu   sync.Mutex
 	told []Event
@@ -227,7 +228,7 @@ func (d *diary) take(_ context.Context, hook string, e Event) error {
 	return nil
 }
 
-// lines are what was taken: hook, word, sliver's name.
+// lines returns the delivered events: hook, word, sliver's name.
 func (d *diary) lines() (list []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 
 func init() { children["killed"] = childThatIsKilled }
 
-// hookOf is the hook of the child: an executable that writes a line into told.
+// hookOf returns the hook of the child: an executable that appends a line to the file told.
 func hookOf(dir string) []Hook {
 	return []Hook{{Name: "h", Command: filepath.Join(dir, "hook"), Dir: dir, Timeout: patience}}
 }
@@ -57,7 +57,7 @@ func childThatIsKilled() {
 			}); err != nil {
 				fail(err)
 			}
-			time.Sleep(time.Millisecond) // not to be ahead of the hook for ever
+			time.Sleep(time.Millisecond) // gives the hook time to catch up
 		}
 	}()
 	if err := r.Run(ctx); err != nil {
@@ -65,8 +65,8 @@ func childThatIsKilled() {
 	}
 }
 
-// TestKilledServersTellAtLeastOnceAndInOrder kills a process that posts and
-// delivers, again and again, and then delivers the rest.
+// TestKilledServersTellAtLeastOnceAndInOrder repeatedly kills a process that posts and
+// delivers events, then delivers the rest. Each event was delivered at least once, in order.
 func TestKilledServersTellAtLeastOnceAndInOrder(t *testing.T) {
 	dir := t.TempDir()
 	told := filepath.Join(dir, "told")
@@ -96,7 +96,7 @@ echo "$PATCHBAY_EVENT_SLICE $sliver $PATCHBAY_EVENT_ID" >>told
 			t.Fatal(err)
 		}
 		before, grow := size(), rand.Int64N(2000)
-		wait.Until(t, "hooks are told", func() bool { return size() > before+grow })
+		wait.Until(t, "hooks get events", func() bool { return size() > before+grow })
 		child.Process.Kill()
 		child.Wait()
 		in.Close()
@@ -134,5 +134,5 @@ echo "$PATCHBAY_EVENT_SLICE $sliver $PATCHBAY_EVENT_ID" >>told
 	for _, list := range l.posted {
 		posted += len(list)
 	}
-	t.Logf("%d kills: %d posted, told %d times, %d of them at the end", kills, posted, lines, waiting)
+	t.Logf("%d kills: %d posted, %d deliveries, %d of them at the end", kills, posted, lines, waiting)
 }

@@ -10,8 +10,7 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// still is a bench with hooks that want to know of ends of leases, which are looked
-// at by the test alone.
+// still is a bench with hooks for ends of leases. Only the test looks at the leases.
 func still(t *testing.T, d *diary, noticeTimes ...time.Duration) *bench {
 	var hooks []Hook
 	for _, b := range noticeTimes {
@@ -29,7 +28,7 @@ func ready(name string, in time.Duration) am.Sliver {
 	return s
 }
 
-// looked looks at the leases, and waits until what is to be told is told.
+// looked looks at the leases and waits until their events are delivered.
 func (b *bench) looked() {
 	b.t.Helper()
 	for range 2 {
@@ -67,7 +66,7 @@ func TestExpiringIsToldOnceForEachEnd(t *testing.T) {
 	want("1h0m0s expiring a", "1h0m0s expiring b")
 	b.clock.set(noon.Add(4 * time.Hour))
 	want("1h0m0s expiring a", "1h0m0s expiring b", "1h0m0s expiring a")
-	// b is over, and nobody has ended it yet: too late to tell.
+	// b has expired but is not ended yet: it is too late for an event.
 }
 
 func TestALeaseThatIsShortFromTheBeginningIsTold(t *testing.T) {
@@ -89,7 +88,7 @@ func TestFrozenSliversDoNotExpireUntilThawed(t *testing.T) {
 	b.put(s)
 	b.looked()
 	if got := d.lines(); got != nil {
-		t.Errorf("told %q", got)
+		t.Errorf("events %q", got)
 	}
 	s.Frozen = false
 	b.put(s)
@@ -113,15 +112,15 @@ func TestEachHookIsToldAtItsOwnTime(t *testing.T) {
 	if diff := cmp.Diff([]string{"24h0m0s expiring a", "1h0m0s expiring a"}, d.lines()); diff != "" {
 		t.Error(diff)
 	}
-	// A lease that begins when both times have come is told to both at once.
+	// A new lease that ends within both notice times is reported to both hooks at once.
 	b.put(ready("late", 47*time.Hour+30*time.Minute))
 	b.looked()
 	if n := len(d.lines()); n != 4 {
-		t.Errorf("told %q", d.lines())
+		t.Errorf("events %q", d.lines())
 	}
 }
 
-// Many ends at one moment are told in several changes.
+// Many ends at the same time are posted in several changes.
 func TestManyLeasesEndTogether(t *testing.T) {
 	var d diary
 	b := newBench(t, Hook{Name: "h", Events: []Kind{Expiring}, Before: time.Hour})
@@ -134,12 +133,12 @@ func TestManyLeasesEndTogether(t *testing.T) {
 	}
 	b.put(all...)
 	b.clock.set(noon.Add(time.Hour))
-	wait.Until(t, "all are told", func() bool { return len(d.lines()) == len(all) })
+	wait.Until(t, "all are delivered", func() bool { return len(d.lines()) == len(all) })
 	b.drained()
 	seen := map[string]bool{}
 	for _, x := range d.lines() {
 		if seen[x] {
-			t.Errorf("%s is told twice", x)
+			t.Errorf("%s is delivered twice", x)
 		}
 		seen[x] = true
 	}

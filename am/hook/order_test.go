@@ -13,12 +13,12 @@ import (
 	"patchbay/am/store"
 )
 
-// ledger holds what hooks were told against what a store has posted.
+// ledger compares the events that hooks got with those that the store has posted.
 type ledger struct {
 	mu     sync.Mutex
 	posted map[string][]string // by slice
 	told   map[string][]string // by hook and slice
-	ids    map[string]string   // of what was told, by its name
+	ids    map[string]string   // of delivered events, by name
 }
 
 func newLedger() *ledger {
@@ -31,12 +31,13 @@ func (l *ledger) tell(hook, slice, name, id string) {
 	k := hook + " " + slice
 	l.told[k] = append(l.told[k], name)
 	if was, ok := l.ids[name]; ok && was != id {
-		panic(fmt.Sprintf("%s is told as %s and as %s", name, was, id))
+		panic(fmt.Sprintf("%s has the ids %s and %s", name, was, id))
 	}
 	l.ids[name] = id
 }
 
-// wrong says what is not at least once, in order, with nothing repeated but the last.
+// wrong returns a violation of the rule: each event at least once, in order, and only the
+// last one may be repeated.
 func (l *ledger) wrong(hooks ...string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,14 +50,14 @@ func (l *ledger) wrong(hooks ...string) string {
 				}
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
-				return fmt.Sprintf("hook %s was told of %s\n%q, which is posted as\n%q", h, slice, l.told[h+" "+slice], want)
+				return fmt.Sprintf("hook %s got for %s\n%q, posted were\n%q", h, slice, l.told[h+" "+slice], want)
 			}
 		}
 	}
 	return ""
 }
 
-// scratch is a folder in memory, if there is one: a model opens its file often.
+// scratch is a folder, in memory if possible, because a model opens its file often.
 func scratch(t *testing.T) string {
 	t.Helper()
 	memory := "/dev/shm"
@@ -70,8 +71,8 @@ func scratch(t *testing.T) string {
 	return dir
 }
 
-// TestEachSliceIsToldInOrder has several hooks fail at random, at once or for a
-// while, for one slice or all, and the server crash between delivery and removal.
+// TestEachSliceIsToldInOrder has several hooks fail at random, once or for a while, for one
+// slice or all, and crashes the server between delivery and removal.
 func TestEachSliceIsToldInOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		hooks := []Hook{{Name: "one", Timeout: patience}, {Name: "two", Timeout: patience}}
@@ -93,7 +94,7 @@ func TestEachSliceIsToldInOrder(t *testing.T) {
 			l.tell(hook, e.Slice, e.ClientID, e.ID)
 			if crashes {
 				crashes = false
-				b.store.Close() // so that nobody notes it
+				b.store.Close() // the delivery cannot be recorded
 			}
 			if after[hook] > 0 {
 				after[hook]--

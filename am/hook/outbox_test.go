@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// told are the words that Outbox posts of a change of one sliver.
+// toldOf returns the words of the events that Outbox posts for a change of one sliver.
 func toldOf(hooks []Hook, before, after *am.Sliver) (list []string) {
 	c := store.Change{At: noon, Slivers: []store.Diff[am.Sliver]{{Before: before, After: after}}}
 	for _, m := range Outbox(site, hooks)(c) {
@@ -76,7 +76,7 @@ func TestWhatIsToldOfASliver(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.before == nil && c.after == nil {
-				return // the store tells of no such change
+				return // the store reports no such change
 			}
 			if diff := cmp.Diff(c.want, toldOf([]Hook{{Name: "all", Events: Kinds, Before: time.Hour}}, c.before, c.after)); diff != "" {
 				t.Error(diff)
@@ -142,7 +142,7 @@ func TestWithoutHooksThereIsNoOutbox(t *testing.T) {
 	}
 }
 
-// The form of events is for those outside, and stays.
+// Programs of others read events, so their form must stay.
 func TestEventsLookAsWritten(t *testing.T) {
 	b := newBench(t, Hook{Name: "all", Events: Kinds})
 	b.open()
@@ -213,7 +213,7 @@ func TestIDsAreUniqueAlsoAfterABackupWasRestored(t *testing.T) {
 	}
 	first := post(a, noon)
 	other := first
-	other.To = other.To[:1] // one has taken it
+	other.To = other.To[:1] // one hook has got it
 	if id("1", first) != id("1", other) {
 		t.Error("the id changes while others take the event")
 	}
@@ -235,7 +235,7 @@ func TestALongErrorIsCut(t *testing.T) {
 	}
 }
 
-// What a store gives back is read without a panic, whatever became of it.
+// Any text in the store is read without a panic.
 func FuzzRead(f *testing.F) {
 	f.Add("0000000000000001-0000", []byte(`{"event":"ready","at":"2030-01-02T12:00:00Z"}`))
 	f.Add("", []byte(`[`))

@@ -109,7 +109,7 @@ func TestAnswersThatTakeNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				io.Copy(io.Discard, r.Body) // what is not read makes a reset of an end
+				io.Copy(io.Discard, r.Body) // an unread body would cause a reset
 				c.answer(w, r)
 			}))
 			defer s.Close()
@@ -141,7 +141,7 @@ func TestAReceiverThatHangsIsLeft(t *testing.T) {
 	}
 }
 
-func TestNobodyIsTrustedWhoIsNotVouchedFor(t *testing.T) {
+func TestUntrustedServerGetsNoEvent(t *testing.T) {
 	var told atomic.Int32
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { told.Add(1) }))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -158,7 +158,7 @@ func TestNobodyIsTrustedWhoIsNotVouchedFor(t *testing.T) {
 		t.Errorf("a stranger: %v", err)
 	}
 	if told.Load() > 0 {
-		t.Error("a stranger was told")
+		t.Error("an untrusted server got the event")
 	}
 	ca := file(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 	if err := post(t, Hook{URL: s.URL, CA: ca}); err != nil {
@@ -181,7 +181,7 @@ func TestNoProxyComesBetween(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	r := &receiver{hook: &Hook{URL: "http://192.0.2.1/"}} // where nobody is
+	r := &receiver{hook: &Hook{URL: "http://192.0.2.1/"}} // no server is there
 	defer r.close()
 	if err := r.send(ctx, someEvent); err == nil || proxied {
 		t.Errorf("got %v; the proxy was asked: %v", err, proxied)
@@ -189,7 +189,7 @@ func TestNoProxyComesBetween(t *testing.T) {
 }
 
 func TestSecretsThatCannotSign(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("told without a signature") }))
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("an event was sent without a signature") }))
 	defer s.Close()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"short": "0123456789abcde\n", "long": strings.Repeat("x", maxSecret+1)} {

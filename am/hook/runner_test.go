@@ -20,9 +20,9 @@ import (
 
 var errNo = errors.New("no")
 
-// One slice whose events are never taken, and a hook that hangs, are in nobody
-// else's way: calls are answered, other slices and other hooks go on.
-func TestAHookThatHangsIsInNobodysWay(t *testing.T) {
+// A slice whose events always fail and a hook that hangs do not delay calls, other slices or
+// other hooks.
+func TestHangingHookDelaysNothingElse(t *testing.T) {
 	var d diary
 	release := make(chan struct{})
 	b := newBench(t, Hook{Name: "hangs"}, Hook{Name: "works"})
@@ -151,7 +151,7 @@ func TestEventsThatAreTooOldAreLost(t *testing.T) {
 	}
 }
 
-// The runner gives a delivery under way a moment, and says so; then it ends it.
+// The runner gives a running delivery a moment, logs this, then cancels it.
 func TestStoppingWaitsAMoment(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	b := newBench(t, Hook{Name: "h"})
@@ -191,7 +191,7 @@ func TestStoppingWaitsAMoment(t *testing.T) {
 	}
 }
 
-// States tells of each hook by itself what waits for it, since when it fails and why.
+// States reports for each hook the waiting events, since when it fails and why.
 func TestStatesOfHooks(t *testing.T) {
 	var d diary
 	var heal atomic.Bool
