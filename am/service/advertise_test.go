@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "write the advertisements in testdata anew")
 
-// advertise is the advertisement of an inventory as of a fixed time.
+// advertise returns the advertisement of an inventory at a fixed time.
 func advertise(t interface{ Fatal(...any) }, v *inventory.Inventory, onlyFree bool) string {
 	x, err := (&binder.View{Inventory: v}).Availability()
 	if err != nil {
@@ -36,7 +36,7 @@ func advertise(t interface{ Fatal(...any) }, v *inventory.Inventory, onlyFree bo
 	}))
 }
 
-// equipped is an inventory that uses every key that advertisements tell of.
+// equipped is an inventory with every key that appears in advertisements.
 const equipped = `
 provider: rack
 link_types: [lan]
@@ -123,7 +123,7 @@ func TestAdvertisedInventories(t *testing.T) {
 		judge(t, got)
 		for _, inside := range []string{"gateway.example.org", "2222", "keeper", "198.51.100.7", "02:00:00", "rack"} {
 			if strings.Contains(got, inside) {
-				t.Errorf("%s tells %s, which is nobody's business", file, inside)
+				t.Errorf("%s has %s, which is internal", file, inside)
 			}
 		}
 	}
@@ -191,9 +191,8 @@ var (
 	rootText      = regexp.MustCompile(`<rspec [^>]*>`)
 )
 
-// pasted makes a request of some nodes of an advertisement, as clients do that
-// copy them: each gets a client_id, and so do its interfaces. Those that are not
-// for control only get a link each.
+// pasted makes a request of nodes copied from an advertisement, as clients do. Each node and each
+// interface gets a client_id. Interfaces that are not for control get a link each.
 func pasted(ad string, nodes ...string) string {
 	root := strings.Replace(rootText.FindString(ad), `type="advertisement"`, `type="request"`, 1)
 	links := ""
@@ -211,15 +210,14 @@ func pasted(ad string, nodes ...string) string {
 	return root + links + "</rspec>"
 }
 
-// bindFree binds a request in an inventory of which nothing is held.
+// bindFree binds a request in an unused inventory.
 func bindFree(r *rspec.Request, v *inventory.Inventory, slice urn.URN) (binder.Binding, error) {
 	return binder.Bind(&binder.Request{Request: r, Slice: slice}, time.Time{}, time.Time{}, &binder.View{Inventory: v})
 }
 
-// TestWhatIsAdvertisedCanBeRequested holds for any inventory that a node pasted
-// from the advertisement is bound to that very component, and its links to the
-// very interfaces, if it was advertised as available, and else refused for want
-// of room only.
+// TestWhatIsAdvertisedCanBeRequested copies a node from the advertisement of a random inventory
+// into a request. If the node was advertised as available, the request gets that component and
+// those interfaces. Otherwise it is refused for lack of room only.
 func TestWhatIsAdvertisedCanBeRequested(t *testing.T) {
 	slice := urn.MustParse("urn:publicid:IDN+example.org+slice+s")
 	rapid.Check(t, func(t *rapid.T) {
@@ -305,8 +303,8 @@ func TestPastedNodesGetAManifest(t *testing.T) {
 	}
 }
 
-// TestAdvertisedMachineIsTheTable holds the advertised machine against
-// am.Next: every action is accepted as advertised, and nothing else is.
+// TestAdvertisedMachineIsTheTable compares the advertised state machine with am.Next: exactly the
+// advertised actions are accepted.
 func TestAdvertisedMachineIsTheTable(t *testing.T) {
 	m := stateMachine(testInventory(t))
 	if m.Start != string(am.NotReady) || len(m.SliverTypes) != 2 || len(m.States) != len(am.AdvertisedStates) {

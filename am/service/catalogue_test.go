@@ -9,7 +9,7 @@ import (
 	"patchbay/rspec/setup"
 )
 
-// TestDeliver adds digests to the steps, and not to the request that has them.
+// TestDeliver checks that digests are added to the steps of a sliver and not to the stored request.
 func TestDeliver(t *testing.T) {
 	inv := &inventory.Inventory{Catalogue: map[string]string{"web.tar.gz": strings.Repeat("0a", 32)}}
 	for _, tt := range []struct{ rule, url, want, problem string }{

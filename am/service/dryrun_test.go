@@ -9,13 +9,13 @@ import (
 	"patchbay/rspec"
 )
 
-// TestARefusalIsOfTheLinkThatItNames holds what a request is told of what its
-// providers do not support, by the words that they give.
+// TestARefusalIsOfTheLinkThatItNames checks that a refusal of a provider which names a link is
+// reported at that link.
 func TestARefusalIsOfTheLinkThatItNames(t *testing.T) {
 	req := &rspec.Request{Links: []rspec.Link{{ClientID: "lan", Line: 7}, {ClientID: "my\nlan", Line: 9}, {ClientID: "other", Line: 11}}}
 	host := &inventory.Component{Name: "host"}
 	for _, tt := range []struct{ rule, says, want string }{
-		{"told once, at the link's line", "link lan asks for latency, which this host cannot make: it has no clock",
+		{"reported once, at the link's line", "link lan asks for latency, which this host cannot make: it has no clock",
 			`line 7: link "lan": it asks for latency, which this host cannot make: it has no clock`},
 		{"by its quoted name", `link "my\nlan" cannot be made: no room`, `line 9: link "my\nlan": it cannot be made: no room`},
 		{"a link of other nodes is none of theirs", "link other asks for latency", `from line 2: nodes "a" and "b": on host it cannot be made: link other asks for latency`},
@@ -31,7 +31,7 @@ func TestARefusalIsOfTheLinkThatItNames(t *testing.T) {
 				})
 			}
 			if got := binder.Unsatisfied(reasons(req, refused)).Error(); got != tt.want {
-				t.Errorf("told %q, want %q", got, tt.want)
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}

@@ -13,9 +13,9 @@ import (
 	"patchbay/am/urn"
 )
 
-// TestEachEntryOfTheJournalIsReadOnceForTheEndsOfSlices: a client who asks again and again
-// about a slice without slivers has the journal read once; entries that follow are added,
-// and the latest end counts. Slices whose names begin alike are told apart.
+// TestEachEntryOfTheJournalIsReadOnceForTheEndsOfSlices checks that repeated calls about empty
+// slices read each journal entry once, also entries added later. The latest end counts, and slices
+// with a common prefix are distinguished.
 func TestEachEntryOfTheJournalIsReadOnceForTheEndsOfSlices(t *testing.T) {
 	s, err := store.Open(filepath.Join(t.TempDir(), "state.db"), store.Options{})
 	if err != nil {

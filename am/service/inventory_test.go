@@ -9,8 +9,8 @@ import (
 	"patchbay/inventory"
 )
 
-// TestSetInventoryTellsOfAPanic has what goes with an inventory panic: the inventory is
-// used, and the error says that the reload was not completed.
+// TestSetInventoryTellsOfAPanic has a step of SetInventory panic. The new inventory is used, and
+// the error says that the reload was not completed.
 func TestSetInventoryTellsOfAPanic(t *testing.T) {
 	parse := func(name string) *inventory.Inventory {
 		v, err := inventory.Parse([]byte("provider: rack\nsliver_types: [{name: vm}]\ncomponents: [{name: "+name+", exclusive: true}]"), "inventory.yaml", "example.org")

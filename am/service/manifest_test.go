@@ -60,7 +60,7 @@ func inForce(v *inventory.Inventory) *atomic.Pointer[inventory.Inventory] {
 	return p
 }
 
-// TestFactsOfLogins holds which logins, accounts and gateways a manifest tells.
+// TestFactsOfLogins checks the logins, accounts and gateways of a manifest.
 func TestFactsOfLogins(t *testing.T) {
 	s := &Service{cfg: Config{Inventory: inForce(testInventory(t))}}
 	alice := am.Account{Login: "alice", User: urn.MustParse("urn:publicid:IDN+example.org+user+alice"), Keys: []string{"k"}}
@@ -88,7 +88,7 @@ func TestFactsOfLogins(t *testing.T) {
 			[]rspec.Proxy{{Proxy: "gw@g.example.org.:2222", For: "alice@n1:22"}}},
 		{"one address in two spellings is one host", []am.Account{alice}, am.Observed{Logins: []string{"[2001:db8:0::1]:22"}, Proxy: "gw@[2001:db8::1]:2222"},
 			[]rspec.Login{{Hostname: "2001:db8:0::1", Port: 22, Username: "alice"}}, nil},
-		{"a gateway to nowhere is not told", nil, am.Observed{Logins: []string{"h:22"}, Proxy: "gw@g:2222"}, nil, nil},
+		{"a gateway to nowhere is not listed", nil, am.Observed{Logins: []string{"h:22"}, Proxy: "gw@g:2222"}, nil, nil},
 	} {
 		f := s.nodeFacts(s.Inventory(), &am.Sliver{Desired: am.Desired{Accounts: tt.accounts}, Observed: tt.seen})
 		if d := cmp.Diff(tt.logins, f.Logins) + cmp.Diff(tt.proxies, f.Proxies); d != "" {
@@ -108,8 +108,8 @@ func TestFactsOfHosts(t *testing.T) {
 	}
 }
 
-// TestFactsOfInterfaces holds what a manifest tells of interfaces, and of a
-// public address, which is told alone: it is the way to the node.
+// TestFactsOfInterfaces checks the interfaces of a manifest. A public address is listed alone,
+// because it is the address of the node.
 func TestFactsOfInterfaces(t *testing.T) {
 	s := &Service{cfg: Config{Inventory: inForce(testInventory(t))}}
 	nic := urn.MustParse("urn:publicid:IDN+example.org+interface+pc1:eth1")
@@ -134,17 +134,17 @@ func TestFactsOfInterfaces(t *testing.T) {
 		t.Error(d)
 	}
 	if f.Sliver != nil || f.VNode != nil {
-		t.Error("extensions are told though the site does not ask for them")
+		t.Error("the manifest has extensions that the site does not enable")
 	}
 }
 
-// TestSliverInfoSaysReadyAsExoGENIDoes: GENI's readyToLogin.py --readyonly shows a node
-// only if its state is the word "ready".
+// TestSliverInfoSaysReadyAsExoGENIDoes checks the words for states. GENI's readyToLogin.py
+// --readyonly shows a node only if its state is "ready".
 func TestSliverInfoSaysReadyAsExoGENIDoes(t *testing.T) {
 	s := &Service{cfg: Config{Inventory: inForce(testInventory(t)), ManifestExtensions: []string{SliverInfo}}}
 	for operational, want := range map[am.OperationalState]string{am.Ready: "ready", am.NotReady: "notready", am.PendingAllocation: "pending_allocation", am.Failed: "failed"} {
 		if f := s.nodeFacts(s.Inventory(), &am.Sliver{Status: am.Status{Allocation: am.Provisioned, Operational: operational}}); f.Sliver.State != want {
-			t.Errorf("%s is told as %q, want %q", operational, f.Sliver.State, want)
+			t.Errorf("%s is %q, want %q", operational, f.Sliver.State, want)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestGrantedFeaturesAreInTheManifest(t *testing.T) {
 	}
 }
 
-// TestRemarksAreFew holds the answer short however large the request is.
+// TestRemarksAreFew checks that the answer to a large request stays short.
 func TestRemarksAreFew(t *testing.T) {
 	var r remarks
 	for i := range 1000 {
@@ -192,8 +192,8 @@ func TestRemarksAreFew(t *testing.T) {
 	}
 }
 
-// TestFactsOfTheComponentsGateway holds that a gateway of the inventory stands
-// in front of nodes whose provider tells none.
+// TestFactsOfTheComponentsGateway checks that a node has the gateway of the inventory if its
+// provider reports none.
 func TestFactsOfTheComponentsGateway(t *testing.T) {
 	for _, tt := range []struct {
 		rule, gateway, told string

@@ -13,8 +13,8 @@ import (
 	"patchbay/rspec"
 )
 
-// TestManifestOfASliver holds that a provider gets what Describe would tell of
-// the slice: all live slivers, of all requests, and nothing of other slices.
+// TestManifestOfASliver checks that a provider gets the manifest that Describe would return: all
+// live slivers of all requests of the slice, and nothing of other slices.
 func TestManifestOfASliver(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	st, err := store.Open(filepath.Join(t.TempDir(), "store.db"), store.Options{Now: func() time.Time { return now }})

@@ -9,8 +9,8 @@ import (
 	"patchbay/rspec"
 )
 
-// TestACallerHasOneRequestParsedAtATime: parsing takes many times the memory that is
-// held for its result, and a processor, of which others want their part.
+// TestACallerHasOneRequestParsedAtATime checks that two requests of a caller are not parsed at the
+// same time. Parsing takes much more memory than its result, and a processor.
 func TestACallerHasOneRequestParsedAtATime(t *testing.T) {
 	m := newMemory(rspec.Limits{})
 	text := []byte(`<rspec type="request" xmlns="` + rspec.Namespace + `"/>`)
@@ -34,6 +34,6 @@ func TestACallerHasOneRequestParsedAtATime(t *testing.T) {
 		t.Errorf("alone: %v", err)
 	}
 	if len(m.turns) != 0 {
-		t.Errorf("%d callers are remembered who parse nothing", len(m.turns))
+		t.Errorf("%d callers without a request are remembered", len(m.turns))
 	}
 }

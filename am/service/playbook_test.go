@@ -160,7 +160,7 @@ func TestVariablesOfPlaybooks(t *testing.T) {
 		{1, "IM_NODE_CLOUD_TYPE", "GENI"}, {1, "IM_NODE_CLOUD_SERVER", "am.example.org"},
 		{1, "IM_MASTER_HOSTNAME", "front"}, {1, "IM_MASTER_FQDN", "front.example.org"},
 		{1, "IM_INFRASTRUCTURE_ID", "urn:publicid:IDN+example.org+slice+s"}, {1, "IM_WEB_NUM_VMS", 2},
-		{0, "db_name", nil}, {1, "db_name", "x"}, // the first was there before
+		{0, "db_name", nil}, {1, "db_name", "x"}, // the first existed before
 	} {
 		if got := hosts[tt.node].Variables[tt.name]; got != tt.want {
 			t.Errorf("%s of node %d: %v, want %v", tt.name, tt.node, got, tt.want)

@@ -15,9 +15,8 @@ import (
 	"patchbay/rspec"
 )
 
-// BenchmarkSetInventory puts inventories of 100,000 components in force, with 100,000
-// slivers there, and tells how long a decision that binds a node waits at most
-// meanwhile, in milliseconds.
+// BenchmarkSetInventory loads inventories of 100,000 components with 100,000 slivers, and reports
+// the longest wait of a decision that binds a node meanwhile, in milliseconds.
 func BenchmarkSetInventory(b *testing.B) {
 	const components = 100_000
 	text := "provider: rack\nhardware_types: [small]\nsliver_types: [{name: raw-pc}]\ncomponents:\n  - {names: pc1..pc%d, exclusive: true, hardware_types: [small]}\n  - {name: free%d, exclusive: true}\n"
@@ -80,8 +79,8 @@ func BenchmarkSetInventory(b *testing.B) {
 	b.ReportMetric(float64(<-longest)/1e6, "longest-wait-ms")
 }
 
-// BenchmarkMeet tells what an inventory of 100,000 components means for as many
-// slivers, of which each tenth is on what is no longer there.
+// BenchmarkMeet measures what a new inventory of 100,000 components means for as many slivers.
+// Every tenth sliver is on a component that no longer exists.
 func BenchmarkMeet(b *testing.B) {
 	text := "provider: rack\nsliver_types: [{name: raw-pc}]\ncomponents:\n  - {names: pc1..pc%d, exclusive: true}\n"
 	parse := func(n int) *inventory.Inventory {

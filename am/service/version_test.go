@@ -11,7 +11,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// TestVersionOfTheAdvertisement changes one thing after another.
+// TestVersionOfTheAdvertisement changes one input of the advertisement after another and checks its
+// version.
 func TestVersionOfTheAdvertisement(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	st, err := store.Open(filepath.Join(t.TempDir(), "store"), store.Options{Now: func() time.Time { return now }})
