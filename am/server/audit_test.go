@@ -19,7 +19,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// before is a response that knows whether anything was sent when it was asked.
+// before is a response that records whether anything was sent before the audit line.
 type before struct {
 	*httptest.ResponseRecorder
 	sent bool
@@ -30,8 +30,8 @@ func (w *before) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-// TestAuditComesBeforeTheAnswer hands over what may have changed something, and
-// nothing else, while nobody has been told yet.
+// TestAuditComesBeforeTheAnswer checks that the audit gets exactly the calls that may have changed
+// something, before their answers are sent.
 func TestAuditComesBeforeTheAnswer(t *testing.T) {
 	alice := urn.MustParse("urn:publicid:IDN+example.org+user+alice")
 	slice := urn.MustParse("urn:publicid:IDN+example.org+slice+s")

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// arrival is a connection from an address that remembers whether it was closed.
+// arrival is a connection that records whether it was closed.
 type arrival struct {
 	net.Conn
 	from   net.Addr
@@ -46,9 +46,8 @@ func TestSourceIsAHost(t *testing.T) {
 	}
 }
 
-// story plays connections at a gate: "a1+" one of address a comes under the
-// name a1, "a1!" it is served, "a1." its answer is sent, "a1-" it ends, "a1=x" it
-// calls with certificate x.
+// story plays connections at a gate: "a1+" connects a1 from address a, "a1!" serves it,
+// "a1." sends its answer, "a1-" ends it, "a1=x" calls with certificate x.
 type story struct {
 	t       *testing.T
 	limiter *connLimiter
@@ -88,7 +87,7 @@ func (s *story) play(steps ...string) {
 	}
 }
 
-// in are the names of those that are in, in order.
+// in returns the names of the open connections, in order.
 func (s *story) in() string {
 	var names []string
 	for name, in := range s.named {
@@ -145,14 +144,14 @@ func TestWhoGivesWay(t *testing.T) {
 				t.Errorf("%v let %s stay, want %s", tt.steps, got, tt.in)
 			}
 			if got := fmt.Sprint(s.told); got != tt.told {
-				t.Errorf("told %s, want %s", got, tt.told)
+				t.Errorf("reported %s, want %s", got, tt.told)
 			}
 		})
 	}
 }
 
-// What a gate counts is what there is, whatever happens, and it forgets
-// everything about those who have left.
+// After any sequence of events a gate counts exactly the open connections, and it keeps nothing
+// about closed ones.
 func TestGateCountsWhatThereIs(t *testing.T) {
 	const max, perAddress, perCertificate = 20, 6, 4
 	for seed := range uint64(20) {
@@ -210,7 +209,7 @@ func TestGateCountsWhatThereIs(t *testing.T) {
 	}
 }
 
-// scripted is a listener whose Accept answers in turn what it is told.
+// scripted is a listener whose Accept returns given results in turn.
 type scripted struct {
 	answers []any
 	closed  chan bool
@@ -254,7 +253,7 @@ func TestAcceptGoesOnWhenItMay(t *testing.T) {
 	if _, err := l.Accept(); err != broken {
 		t.Errorf("a listener that is broken: %v", err)
 	}
-	// Nobody waits for a pause when the listener is closed.
+	// Closing the listener ends a pause.
 	inner.answers = slices.Repeat([]any{failed(syscall.EMFILE)}, 50)
 	ended := make(chan error)
 	go func() {
@@ -267,7 +266,7 @@ func TestAcceptGoesOnWhenItMay(t *testing.T) {
 	}
 }
 
-// The kernel keeps little for a peer that does not read.
+// The kernel buffers little for a peer that does not read.
 func TestKernelTakesLittle(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -21,9 +21,8 @@ import (
 	"patchbay/am/server"
 )
 
-// party is a server whose peers say by the address they come from who they
-// are: those of 127.0.0.2 to 127.0.0.9 are known, each under the name of its
-// address, all others are strangers.
+// party is a server that identifies peers by their address: 127.0.0.2 to 127.0.0.9 are known
+// callers, each named by its address, and all others are strangers.
 type party struct {
 	*server.Server
 	t    *testing.T
@@ -158,7 +157,7 @@ func TestCallsAtOnceAreCountedByCaller(t *testing.T) {
 	soon(t, "a place is free again", func() bool { return ask(t, p.dial("127.0.0.2"), "call") == "done" })
 }
 
-// Whoever is told to come back does, so the log is told now and then only.
+// Clients repeat calls that are refused as busy, so only some refusals are logged.
 func TestBusyIsLoggedSeldom(t *testing.T) {
 	p := newParty(t, server.Config{MaxCalls: 1, MaxCallsPerCaller: 1}, double{func(ctx context.Context, _ int, _ api.Request) api.Response {
 		<-ctx.Done()
@@ -193,7 +192,7 @@ func TestSlowBodyTakesItsOwnersPlaceOnly(t *testing.T) {
 	}
 }
 
-// One caller's large calls leave room for those of others.
+// The large calls of one caller leave room for those of others.
 func TestCallersHaveAPartOfTheBodies(t *testing.T) {
 	p := newParty(t, server.Config{MaxBody: 100 << 10, MaxBodies: 400 << 10}, double{})
 	large := strings.Repeat("x", 90<<10)
@@ -206,7 +205,7 @@ func TestCallersHaveAPartOfTheBodies(t *testing.T) {
 	}
 }
 
-// However many have large calls, small ones get through.
+// Small calls succeed, however many large ones there are.
 func TestSmallCallsHaveAReserve(t *testing.T) {
 	p := newParty(t, server.Config{MaxBody: 100 << 10, MaxBodies: 400 << 10}, double{})
 	large := strings.Repeat("x", 90<<10)
@@ -221,9 +220,9 @@ func TestSmallCallsHaveAReserve(t *testing.T) {
 	}
 }
 
-// Answers that nobody reads are counted, by what they keep in memory.
+// Unread answers count by the memory they use.
 func TestUnreadAnswersAreBounded(t *testing.T) {
-	const size = 8 << 20 // more than the kernel takes
+	const size = 8 << 20 // more than the kernel buffers
 	shared := bytes.Repeat([]byte("s"), size)
 	p := newParty(t, server.Config{MaxAnswers: 3 * 4 * size}, double{func(_ context.Context, _ int, r api.Request) api.Response {
 		switch string(r.Body) {
@@ -271,8 +270,8 @@ func TestPeerThatDoesNotReadIsCutOff(t *testing.T) {
 	}
 }
 
-// A call may take longer than each of its pieces: net/http reads on while it is
-// worked on, and that must not end it.
+// A call may take longer than the timeout of its body. net/http reads on while the call runs,
+// and this read must not end it.
 func TestCallOutlivesTheTimeOfItsBody(t *testing.T) {
 	const stall = 500 * time.Millisecond
 	p := newParty(t, server.Config{StallTimeout: stall, ReadTimeout: stall}, double{func(ctx context.Context, _ int, _ api.Request) api.Response {
@@ -365,8 +364,8 @@ func TestConnectionsOfOneCertificate(t *testing.T) {
 	}
 }
 
-// TestStrangersShareLines sends requests of all kinds, of which only those of a known
-// caller have a line each in the log.
+// TestStrangersShareLines sends requests of all kinds. Only those of a known caller get a log
+// line each.
 func TestStrangersShareLines(t *testing.T) {
 	const times = 20
 	p := newParty(t, server.Config{}, double{})
@@ -449,7 +448,7 @@ func TestPanicAnywhereNamesTheRequest(t *testing.T) {
 		t.Cleanup(func() { s.Shutdown(context.Background()); all.Wait(); http.DefaultClient.CloseIdleConnections() })
 	}
 
-	// What has begun is cut off rather than made to look whole.
+	// A started answer is cut off, so that it does not look complete.
 	begun := server.New(server.Config{}, server.Options{API: double{}, Log: slog.New(slog.NewJSONHandler(&log, nil))})
 	func() {
 		defer func() {
@@ -464,14 +463,14 @@ func TestPanicAnywhereNamesTheRequest(t *testing.T) {
 	}
 }
 
-// Connections in every state end with the server; calls that do not end in
-// time are cut off, and are over when Shutdown returns.
+// Connections in every state end with the server. Calls that do not end in time are cancelled
+// and have ended when Shutdown returns.
 func TestShutdownLeavesNothing(t *testing.T) {
 	over := make(chan bool, 1)
 	p := newParty(t, server.Config{}, double{func(ctx context.Context, _ int, r api.Request) api.Response {
 		if string(r.Body) == "stay" {
 			<-ctx.Done()
-			time.Sleep(50 * time.Millisecond) // it takes its time even so
+			time.Sleep(50 * time.Millisecond) // it takes some time after that, too
 			over <- true
 		}
 		return api.Response{Body: []byte("done")}

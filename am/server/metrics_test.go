@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLabelsOfFileNames proves that no name of a file makes all metrics fail: neither one
-// that is no UTF-8, nor two of them that differ only in that.
+// TestLabelsOfFileNames proves that metrics work with any file name: one that is not UTF-8,
+// and two that differ only in invalid bytes.
 func TestLabelsOfFileNames(t *testing.T) {
 	m := newMetrics(Options{Numbers: []Number{{Name: "ends", Help: "Ends.", Labels: []string{"file"}, Values: func(add func(float64, ...string)) {
 		for _, name := range []string{"a.pem", "\xff.pem", "\xfe.pem", "a\n\"b\".pem"} {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestRates takes a burst, then what comes back, and forgets callers who have all
-// that they may have.
+// TestRates uses up a burst, then the calls that time gives back. Callers with a full allowance are
+// forgotten.
 func TestRates(t *testing.T) {
 	now := time.Now()
 	r := newRates(60, 10)

@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(require.NoLeaks(m)) }
 
-// double answers every call with what it was asked.
+// double answers every call with the call itself.
 type double struct {
 	serve func(ctx context.Context, version int, r api.Request) api.Response
 }
@@ -439,7 +439,7 @@ func TestAdminTellsReadiness(t *testing.T) {
 			t.Errorf("%s: %d %q, want %q", path, resp.StatusCode, body, want)
 		}
 	}
-	// What is not ready says why.
+	// If the server is not ready, the answer says why.
 	h := server.New(server.Config{}, server.Options{
 		Log: slog.New(slog.DiscardHandler), Ready: func() error { return errors.New("no trust anchors") },
 	}).AdminHandler()

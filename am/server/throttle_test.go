@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestLinesAreFew counts the lines of events that come as often as clients like, from
-// as many addresses as they like.
+// TestLinesAreFew limits the log lines of events that clients can cause any number of times, from
+// any number of addresses.
 func TestLinesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s logThrottle

@@ -19,7 +19,7 @@ import (
 	"patchbay/am/server"
 )
 
-// dialNarrow connects as one who takes in very little before it reads.
+// dialNarrow connects with a small receive buffer.
 func (p *party) dialNarrow(from string) net.Conn {
 	p.t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Control: func(_, _ string, raw syscall.RawConn) error {
@@ -36,9 +36,8 @@ func (p *party) dialNarrow(from string) net.Conn {
 	return c
 }
 
-// Small answers that nobody reads are counted as calls of their caller until the
-// last byte is with the kernel: the other connections of who sends calls and
-// reads nothing can give way.
+// A small answer counts as a call of its caller until the kernel has its last byte. So the
+// connections of a caller who sends calls and reads nothing can be closed.
 func TestPeersThatReadNoSmallAnswersGiveWay(t *testing.T) {
 	const connections, most = 40, 10
 	var served atomic.Int64
@@ -52,7 +51,7 @@ func TestPeersThatReadNoSmallAnswersGiveWay(t *testing.T) {
 		c := p.dialNarrow("127.0.0.2")
 		go io.WriteString(c, calls)
 	}
-	// It is judged when no call gets on any more.
+	// The limit is checked when no call makes progress.
 	for before, same := "", 0; same < 10; time.Sleep(50 * time.Millisecond) {
 		now := fmt.Sprint(served.Load(), p.metric(`patchbay_limited_total{limit="max_calls_per_caller"}`))
 		if same++; now != before {
@@ -67,8 +66,8 @@ func TestPeersThatReadNoSmallAnswersGiveWay(t *testing.T) {
 	}
 }
 
-// What follows a call of chunks is not read: whether the call had a length, too,
-// and another one, net/http does not tell.
+// A connection ends after a call with a chunked body, because net/http does not report whether
+// the call had a conflicting Content-Length, too.
 func TestChunkedCallEndsItsConnection(t *testing.T) {
 	p := newParty(t, server.Config{}, double{})
 	for name, length := range map[string]string{"Chunks": "", "ChunksAndLength": "Content-Length: 5\r\n"} {

@@ -14,8 +14,8 @@ import (
 	"patchbay/am/server"
 )
 
-// Those on this host who connect and ask nothing end each other's connections,
-// and keep nobody from asking.
+// Idle connections from this host to the admin socket close each other and do not keep requests
+// from being answered.
 func TestConnectionsWithinAreFew(t *testing.T) {
 	const most = 32
 	for name, serve := range map[string]func(*server.Server, net.Listener) error{
