@@ -27,12 +27,12 @@ func TestSocketsThatCannotBe(t *testing.T) {
 	if _, err := listenSocket(filepath.Join(dir, "none", "admin.sock"), slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("in a folder that is not there")
 	}
-	// The kernel takes 107 bytes.
+	// The kernel permits 107 bytes.
 	long := filepath.Join(dir, strings.Repeat("x", 120))
 	if err := os.Mkdir(long, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second finds what the first left, as after a crash
+	for range 2 { // the second finds the socket of the first, as after a crash
 		s, err := listenSocket(filepath.Join(long, "admin.sock"), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +42,7 @@ func TestSocketsThatCannotBe(t *testing.T) {
 		}
 		s.Close()
 	}
-	// One that was replaced meanwhile stays.
+	// A socket that another one has replaced is not removed.
 	s, err := listenSocket(filepath.Join(dir, "admin.sock"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestSocketsThatCannotBe(t *testing.T) {
 	}
 }
 
-// asUser does f with the rights of another user, on a thread that ends with it.
+// asUser runs f with the rights of another user, on a thread that ends afterwards.
 func asUser(t *testing.T, uid int, f func()) {
 	t.Helper()
 	done := make(chan error)
@@ -81,11 +81,11 @@ func asUser(t *testing.T, uid int, f func()) {
 	}
 }
 
-// TestOthersAreSentAwayFromTheSocket asks as another user, who must not be
-// answered even when the socket's mode lets everybody in.
+// TestOthersAreSentAwayFromTheSocket connects as another user, who must get no answer, also if
+// the mode of the socket permits everyone.
 func TestOthersAreSentAwayFromTheSocket(t *testing.T) {
 	require.Root(t)
-	dir, err := os.MkdirTemp("/tmp", "socket") // where others may go
+	dir, err := os.MkdirTemp("/tmp", "socket") // other users can reach it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,12 +132,12 @@ func TestOthersAreSentAwayFromTheSocket(t *testing.T) {
 	for range 3 {
 		asUser(t, nobody, func() {
 			if text, _ := ask(); text != "" {
-				t.Errorf("another user was told %q", text)
+				t.Errorf("another user got %q", text)
 			}
 		})
 	}
 	if text, err := ask(); text != "hello" {
-		t.Errorf("root was told %q: %v", text, err)
+		t.Errorf("root got %q: %v", text, err)
 	}
 	s.remove()
 	<-answered
@@ -146,7 +146,7 @@ func TestOthersAreSentAwayFromTheSocket(t *testing.T) {
 	}
 }
 
-// TestSocketsAreNotMadeThroughLinks puts a link where the socket will be.
+// TestSocketsAreNotMadeThroughLinks puts a link at the path of the socket.
 func TestSocketsAreNotMadeThroughLinks(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "admin.sock")

@@ -16,15 +16,16 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// TestBackupDoor: one at a time, and who does not read is not waited for.
-func TestBackupDoor(t *testing.T) {
+// TestBackupEndpoint checks that only one backup runs at a time, and that a client who does not read it
+// is disconnected.
+func TestBackupEndpoint(t *testing.T) {
 	s, err := store.Open(filepath.Join(t.TempDir(), "state.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	err = s.Commit(t.Context(), func(*store.View) (cs store.ChangeSet, err error) {
-		for i := range 32 { // far more than waits between two programs
+		for i := range 32 { // far more than the kernel buffers
 			cs.PutDocument(am.Document{ID: fmt.Sprint(i), Text: make([]byte, 1<<20)})
 		}
 		return cs, nil
@@ -48,15 +49,15 @@ func TestBackupDoor(t *testing.T) {
 	}
 	text, _ := io.ReadAll(again.Body)
 	again.Body.Close()
-	// On a slow machine the first may have been given up already.
+	// On a slow machine the first backup may have been cancelled already.
 	if again.StatusCode != http.StatusOK && (again.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(text), "another backup is being made")) {
 		t.Errorf("a second one meanwhile: %d %.200s", again.StatusCode, text)
 	}
-	wait.Until(t, "who does not read is given up", func() bool { return strings.Contains(out.String(), "a backup was not read to its end") })
+	wait.Until(t, "the unread backup is cancelled", func() bool { return strings.Contains(out.String(), "a backup was not read to its end") })
 	if n, err := io.Copy(io.Discard, lazy.Body); err == nil || n >= lazy.ContentLength {
-		t.Errorf("it does not see that: %d bytes, %v", n, err)
+		t.Errorf("its client gets no error: %d bytes, %v", n, err)
 	}
-	wait.Until(t, "the next one gets all", func() bool { // as soon as the door is free
+	wait.Until(t, "the next backup is complete", func() bool {
 		good, err := http.Get(server.URL)
 		if err != nil {
 			t.Fatal(err)

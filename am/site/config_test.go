@@ -215,7 +215,8 @@ func TestLogsTellUnitsAndLeaveOutWhatIsEmpty(t *testing.T) {
 	}
 }
 
-// TestWhoMayReadAConfiguration: users who may not are told as whom to come.
+// TestWhoMayReadAConfiguration checks that an error about missing permission names the users who
+// may read the file.
 func TestWhoMayReadAConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), ConfigName)
 	for err, want := range map[error]string{
@@ -235,7 +236,8 @@ func TestWhoMayReadAConfiguration(t *testing.T) {
 	}
 }
 
-// TestUnknownKeysHideNoWrongValues has mistakes of both kinds in one file.
+// TestUnknownKeysHideNoWrongValues has an unknown key and a wrong value in one file. Both are
+// reported.
 func TestUnknownKeysHideNoWrongValues(t *testing.T) {
 	_, err := ParseConfig("f.yaml", []byte(smallest+"listenn: :1\nleases: {margin: soon, margn: 1h}\nhooks: {}\n"))
 	for _, want := range []string{"f.yaml:3: unknown key listenn", "f.yaml:4: unknown key leases.margn", "f.yaml:4: leases.margin: ", "f.yaml:5: hooks is a list"} {

@@ -13,8 +13,8 @@ import (
 	"patchbay/rspec"
 )
 
-// The new site's configuration shows every key, commented out where it has its
-// default: taken out of comments, it must say what the program does anyhow.
+// The new site's configuration has every key, with defaults commented out. Without the comment
+// signs it must have the same meaning as an empty configuration.
 func TestNewConfigShowsTheDefaults(t *testing.T) {
 	text := string(ConfigText("a.example.org", ":8443", "", false))
 	shown := regexp.MustCompile(`(?m)^# ( *[a-z0-9_]+:)`).ReplaceAllString(text, "$1")
@@ -46,7 +46,7 @@ func TestNewConfigShowsTheDefaults(t *testing.T) {
 	}
 }
 
-// TestNewConfigQuotesTexts creates sites with names that YAML reads as something else.
+// TestNewConfigQuotesTexts creates sites whose names are no texts in YAML without quotes.
 func TestNewConfigQuotesTexts(t *testing.T) {
 	for _, name := range []string{"true", "null", "1e3", "0x1f", "1.10", "2026-01-01", "yes", "a:b"} {
 		c, err := ParseConfig("/site/patchbay.yaml", ConfigText(name, ":8443", "", false))

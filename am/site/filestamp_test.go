@@ -29,7 +29,7 @@ func TestStampTellsStatesApart(t *testing.T) {
 		{"it is there", func() { must(os.WriteFile(file, []byte("one"), 0o600)) }},
 		{"its time is set", func() { must(os.Chtimes(file, edited, edited)) }},
 		{"as long as before, and its time set back", func() {
-			// As soon as the clock of the file system has gone on.
+			// As soon as the clock of the file system has advanced.
 			wait.Until(t, "a later time", func() bool {
 				must(os.WriteFile(file, []byte("two"), 0o600))
 				must(os.Chtimes(file, edited, edited))

@@ -11,7 +11,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// TestFoundCapabilitiesAreInTheInventory: they count at once, after a reload and after a restart.
+// TestFoundCapabilitiesAreInTheInventory checks that found capabilities count at once, after a
+// reload and after a restart.
 func TestFoundCapabilitiesAreInTheInventory(t *testing.T) {
 	dir := made(t)
 	for name, text := range map[string]string{InventoryName: rackInventory, "providers/rack.prov": "#!/bin/sh\n", "providers/rack.yaml": rackMetadata} {

@@ -41,7 +41,7 @@ func readFile(t testing.TB, path string) string {
 	return string(text)
 }
 
-// made is a folder with a site that offers nothing.
+// made returns a folder with a site without components.
 func made(t testing.TB) string {
 	t.Helper()
 	dir, now := t.TempDir(), time.Now()

@@ -58,8 +58,8 @@ func TestHooksOfAConfiguration(t *testing.T) {
 	}
 }
 
-// What an executable is told in its environment stands for no key: it can run
-// commands of ours.
+// The environment variables of a hook set no key of the configuration, so it can run our
+// commands.
 func TestAHookCanRunOurCommands(t *testing.T) {
 	err := (origin{}).checkEnvironment([]string{"PATCHBAY_EVENT=ready", "PATCHBAY_EVENT_ID=1", "PATCHBAY_EVENT_HOOK=h", "PATCHBAY_EVENT_SLICE=s", "PATCHBAY_EVENT_SLIVER=s"})
 	if err != nil {

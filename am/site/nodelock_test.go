@@ -13,8 +13,8 @@ import (
 	"patchbay/inventory/local"
 )
 
-// TestLockOfALocalTestbed goes through the life of the lock: two servers never have it
-// at the same time, whenever the testbed makes its file, and whoever removes that.
+// TestLockOfALocalTestbed checks that two servers never have the lock at the same time, also
+// if the testbed creates its file late or somebody removes it.
 func TestLockOfALocalTestbed(t *testing.T) {
 	dir := t.TempDir()
 	socket := func(instance string) string { return filepath.Join(dir, instance+".sock") }
@@ -53,7 +53,7 @@ func TestLockOfALocalTestbed(t *testing.T) {
 		}
 	}
 
-	allowed(one) // it has not run yet, so it has no nodes that run
+	allowed(one) // the testbed has not run yet, so it has no nodes
 	allowed(two)
 	make()
 	allowed(two)
@@ -67,15 +67,15 @@ func TestLockOfALocalTestbed(t *testing.T) {
 	make()
 	allowed(two)
 	refused(one)
-	two.retire(nil) // nothing is on it any more
+	two.retire(nil) // the testbed has no nodes any more
 	allowed(one)
 	if _, err := one.whileLocked(func(name string) (work.Provider, error) { return nil, errors.New(name) })("other"); err == nil || err.Error() != "other" {
 		t.Errorf("a provider that is no local testbed: %v", err)
 	}
 }
 
-// TestLockOfProviders holds that a folder has one server, and that the lock is of the
-// folder, whatever path leads to it.
+// TestLockOfProviders checks that a folder of providers has one server, and that the lock is
+// the same by each path to the folder.
 func TestLockOfProviders(t *testing.T) {
 	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
@@ -91,7 +91,7 @@ func TestLockOfProviders(t *testing.T) {
 	} else {
 		has(t, err.Error(), fmt.Sprintf("another server (process %d: ", os.Getpid()), ") uses the providers in "+link)
 	}
-	// A provider that outlives its server does not have it.
+	// A provider that outlives its server does not keep the lock.
 	if flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), syscall.F_GETFD, 0); errno != 0 || flags&syscall.FD_CLOEXEC == 0 {
 		t.Error("programs that are started inherit the lock")
 	}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNotWritableNamesUserAndRemedy proves that the message about a file without rights
-// can be copied as a command, and that other causes get no such remedy.
+// TestNotWritableNamesUserAndRemedy proves that the message about missing permission has a
+// command that can be copied, and that messages about other causes have none.
 func TestNotWritableNamesUserAndRemedy(t *testing.T) {
 	me, err := user.Current()
 	if err != nil {

@@ -29,7 +29,7 @@ func TestBlockedComponent(t *testing.T) {
 		{"one that tells that it is ours", work.Orphan{Provider: "simulated", Name: uuid, Component: "vm1", Sliver: urnOf("TESTBED.example.org")}, true},
 		{"another site's on what many share", work.Orphan{Provider: "simulated", Name: uuid, Component: "vm1", Sliver: urnOf("other.example.org")}, false},
 		{"a name that is none of ours on what many share", work.Orphan{Provider: "simulated", Name: "operators-own", Component: "vm1"}, false},
-		{"no component is told", work.Orphan{Provider: "simulated", Name: uuid}, false},
+		{"no component is named", work.Orphan{Provider: "simulated", Name: uuid}, false},
 		{"a component that is not there", work.Orphan{Provider: "simulated", Name: uuid, Component: "nowhere"}, false},
 		{"a component of another provider", work.Orphan{Provider: "other", Name: uuid, Component: "pc1"}, false},
 	} {

@@ -51,8 +51,8 @@ func TestWhatMonitorsMustShowIsRefused(t *testing.T) {
 	}
 }
 
-// TestTheTokenIsReadAgain: a new one counts from the reload on, and a file with an error
-// never admits anybody anew.
+// TestTheTokenIsReadAgain checks that a reload uses a new token, and that an error in the file
+// keeps the current one.
 func TestTheTokenIsReadAgain(t *testing.T) {
 	const first, second = "0123456789abcdef", "fedcba9876543210"
 	file := filepath.Join(t.TempDir(), "token")
@@ -85,7 +85,7 @@ func TestTheTokenIsReadAgain(t *testing.T) {
 	}
 	var none *remoteMetrics
 	if none.admits(&http.Request{}) || none.reload() != nil {
-		t.Error("a site without a listener admits somebody")
+		t.Error("a site without a listener admits a request")
 	}
 }
 

@@ -45,7 +45,7 @@ func TestOrderSaysWhoGivesIt(t *testing.T) {
 	}
 }
 
-// TestStopWaitsForNoReload holds that a site stops while a reload is stuck.
+// TestStopWaitsForNoReload checks that a site stops while a reload is stuck.
 func TestStopWaitsForNoReload(t *testing.T) {
 	c, err := ReadConfig(filepath.Join(made(t), ConfigName))
 	if err != nil {
@@ -81,7 +81,6 @@ func TestStopWaitsForNoReload(t *testing.T) {
 	}
 }
 
-// TestWhyNoAnswerHasCome says each reason in words.
 func TestWhyNoAnswerHasCome(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -105,7 +104,7 @@ func TestWhyNoAnswerHasCome(t *testing.T) {
 	}
 }
 
-// FuzzOrdersOfTheSite reads anything as an order: what is taken has nothing else in it.
+// FuzzOrdersOfTheSite reads any body as a command. An accepted one is a single object with an operator.
 func FuzzOrdersOfTheSite(f *testing.F) {
 	f.Add(`{"operator":"alice"}`)
 	f.Add(`{"operator":"alice"} x`)

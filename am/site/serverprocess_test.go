@@ -17,12 +17,12 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// TestStopServerEndsNoProcessOfSomebodyElse proves that a socket in the place of the
-// site's own cannot have root end another process: neither one that does not belong to who
-// made the socket, nor one to whose socket a link leads.
+// TestStopServerEndsNoProcessOfSomebodyElse proves that a false socket of a site cannot make
+// root end another process: neither a process of another user than the owner of the socket,
+// nor one whose socket a link names.
 func TestStopServerEndsNoProcessOfSomebodyElse(t *testing.T) {
 	require.Root(t)
-	ended := make(chan os.Signal, 1) // this process is the other one
+	ended := make(chan os.Signal, 1) // this test process is the other process
 	signal.Notify(ended, syscall.SIGTERM)
 	defer signal.Stop(ended)
 	for _, tt := range []struct {

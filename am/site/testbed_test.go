@@ -26,7 +26,7 @@ import (
 	"patchbay/inventory/simulated"
 )
 
-// standIn is a testbed whose program is a script, and whose socket the test plays.
+// standIn is a testbed whose program is a script. The test answers at its socket.
 type standIn struct {
 	*testbeds
 	t   *testing.T
@@ -34,7 +34,7 @@ type standIn struct {
 	log *wait.Buffer
 }
 
-// newStandIn makes the program of the text; $DIR is a folder of its own.
+// newStandIn writes the program; $DIR in the text is a folder of its own.
 func newStandIn(t *testing.T, text string) *standIn {
 	t.Helper()
 	s := &standIn{t: t, dir: t.TempDir(), log: new(wait.Buffer)}
@@ -128,7 +128,7 @@ func TestServeRunsTheTestbed(t *testing.T) {
 	has(t, s.log.String(), "level=ERROR msg=\"disk full args=\\\"up "+s.dir+"/local.yaml\\\"\"",
 		"level=WARN msg=leaving", "the local testbed is started", "instance=stand-in")
 	if strings.Contains(s.log.String(), "has ended") {
-		t.Errorf("an ordered end is told as another: %s", s.log)
+		t.Errorf("a requested stop is logged as a failure: %s", s.log)
 	}
 }
 
@@ -155,9 +155,8 @@ func TestServeStartsTheTestbedAgain(t *testing.T) {
 	has(t, s.log.String(), `level=ERROR msg="cannot mount"`, "exit status 3", "again_in=10ms", "again_in=20ms", "again_in=40ms")
 }
 
-// A testbed that hangs is told in the log, also when it goes on, and left alive.
-// TestServeStartsATestbedThatEndsWithAnotherServer proves that the testbed of a server that
-// was killed, which still answers when the next server starts, is started again.
+// TestServeStartsATestbedThatEndsWithAnotherServer has the testbed of a killed server still
+// answer when the next server starts. Its later end must start it again.
 func TestServeStartsATestbedThatEndsWithAnotherServer(t *testing.T) {
 	s := newStandIn(t, lasting)
 	ending := s.writeJSON()
@@ -191,7 +190,7 @@ func TestServeNoticesATestbedThatHangs(t *testing.T) {
 func TestServeKillsATestbedThatDoesNotEnd(t *testing.T) {
 	s := newStandIn(t, strings.Replace(lasting, `'echo "level=WARN msg=leaving"; exit 0'`, "''", 1))
 	s.patience = 300 * time.Millisecond
-	s.start(t.Context()) // nobody answers within its patience
+	s.start(t.Context()) // it gets no answer in time
 	pid := s.begun()
 	s.stop()
 	if err := syscall.Kill(pid, 0); err == nil {
@@ -216,8 +215,8 @@ func TestServeStartsNoTestbedThatItMayNot(t *testing.T) {
 	}
 }
 
-// TestRootStartsNoProgramThatTheOwnerOfASiteNames proves that the script in a site of
-// another user does not say which program a server that is root starts.
+// TestRootStartsNoProgramThatTheOwnerOfASiteNames proves that a server of root does not start
+// a program named by the script in a site of another user.
 func TestRootStartsNoProgramThatTheOwnerOfASiteNames(t *testing.T) {
 	require.Root(t)
 	s := newStandIn(t, lasting)
@@ -308,7 +307,7 @@ func TestLinesOfATestbed(t *testing.T) {
 	}
 }
 
-// Who is not let in must hear that, and not that all is well.
+// The error of a testbed that refuses our connection is reported.
 func TestTestbedThatDoesNotLetUsIn(t *testing.T) {
 	s := newStandIn(t, "exit 0")
 	l, err := fdsocket.Listen(s.socket("stand-in"), 0o600)
@@ -334,7 +333,7 @@ func TestTestbedThatDoesNotLetUsIn(t *testing.T) {
 	}
 }
 
-// prompt is a provider that answers at once.
+// prompt is a provider that answers immediately.
 type prompt struct{ dryrun.Provider }
 
 func (prompt) Get(context.Context, []string) (map[string]provider.Result, error) { return nil, nil }
@@ -459,7 +458,7 @@ func TestReloadRestartsATestbedWithChangedSettings(t *testing.T) {
 		t.Errorf("afterwards: %v, %v", list, err)
 	}
 
-	s.handled[s.list[0]].own.Store(false) // as if another process ran it
+	s.handled[s.list[0]].own.Store(false) // pretend that another process runs it
 	put(settings("no"))
 	later := time.Now().Add(time.Hour)
 	if err := os.Chtimes(filepath.Join(s.dir, "local.yaml"), later, later); err != nil {
@@ -477,8 +476,8 @@ func TestReloadRestartsATestbedWithChangedSettings(t *testing.T) {
 	}
 }
 
-// TestATestbedComesAndGoesWithTheInventory holds that a testbed which a later inventory
-// names is started, and ends when nothing needs it any more, and not before.
+// TestATestbedComesAndGoesWithTheInventory checks that a testbed is started when a later
+// inventory names it, and stopped only when no sliver needs it any more.
 func TestATestbedComesAndGoesWithTheInventory(t *testing.T) {
 	s := newStandIn(t, lasting)
 	bed := s.list[0]
@@ -490,7 +489,7 @@ func TestATestbedComesAndGoesWithTheInventory(t *testing.T) {
 	pid := s.begun()
 	s.writeJSON()
 	<-followed
-	s.add([]*Testbed{{Provider: bed.Provider}}) // it is there
+	s.add([]*Testbed{{Provider: bed.Provider}}) // it exists already
 	s.retire(map[string]bool{bed.Provider: true})
 	if err := syscall.Kill(pid, 0); err != nil {
 		t.Errorf("it has ended while it is needed: %v", err)

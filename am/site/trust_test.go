@@ -18,7 +18,7 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// trusting is as much of a site as reads its trust folder, with one anchor.
+// trusting is the part of a site that reads its trust folder, with one anchor.
 func trusting(t *testing.T) (s *Site, log *bytes.Buffer) {
 	t.Helper()
 	log = &bytes.Buffer{}
@@ -52,8 +52,8 @@ func TestFilesThatMatterInTheTrustFolder(t *testing.T) {
 	}
 }
 
-// TestLinksThatAreExchangedAtOnce is a folder as container systems mount one:
-// all files are links into another folder, whose name is exchanged.
+// TestLinksThatAreExchangedAtOnce has a folder as container systems mount one: all files are
+// links into another folder, which is replaced as a whole.
 func TestLinksThatAreExchangedAtOnce(t *testing.T) {
 	s, _ := trusting(t)
 	dir := s.config.Trusted

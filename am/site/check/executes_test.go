@@ -13,7 +13,7 @@ import (
 	"patchbay/rspec/setup"
 )
 
-// Nodes of the image host have the programs of this host, others may have more.
+// Nodes of the image host have the programs of this host; other images may have more.
 func TestProgramsThatNodesWillLack(t *testing.T) {
 	providers, usr := t.TempDir(), t.TempDir()
 	for path, text := range map[string][]byte{

@@ -27,8 +27,8 @@ func TestStandardInput(t *testing.T) {
 	}
 }
 
-// TestFilesAreRecognised proves that each file of a site is checked as what its name says, also alone
-// and with mistakes, and another file as what its keys say.
+// TestFilesAreRecognised proves that a file of a site is recognised by its name, also alone and with
+// mistakes, and another file by its keys.
 func TestFilesAreRecognised(t *testing.T) {
 	rules := "rules: [{name: r, colour: red}]\n"
 	for _, tt := range []struct{ rule, file, text, want string }{

@@ -29,9 +29,9 @@ func TestInstanceNames(t *testing.T) {
 	}
 }
 
-// TestTheTwoServerCertificatesHaveDifferentSubjects: a Java client that trusts one of
-// two certificates with the same subject, and is shown the other, says "signature check
-// failed" instead of naming what it lacks.
+// TestTheTwoServerCertificatesHaveDifferentSubjects guards against a misleading error. A Java
+// client that trusts one of two certificates with the same subject, and gets the other, reports
+// "signature check failed" instead of an unknown certificate.
 func TestTheTwoServerCertificatesHaveDifferentSubjects(t *testing.T) {
 	var subjects []string
 	for _, kind := range []string{"ecdsa", "rsa"} {
@@ -53,7 +53,8 @@ func TestTheTwoServerCertificatesHaveDifferentSubjects(t *testing.T) {
 	}
 }
 
-// TestSampleRequestsNameTheirSchema: GENI's stitcher.py takes no request that does not.
+// TestSampleRequestsNameTheirSchema checks xsi:schemaLocation, without which GENI's stitcher.py
+// refuses a request.
 func TestSampleRequestsNameTheirSchema(t *testing.T) {
 	demo, err := os.ReadFile("../../../cmd/patchbay/testdata/demo.xml")
 	if err != nil {
