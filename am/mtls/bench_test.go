@@ -12,9 +12,9 @@ import (
 	"patchbay/am/mtls"
 )
 
-// The benchmarks compare with crypto/tls, which gets certificates that it can
-// read. Client and server share the machine, so look at the ratio. Both ends
-// have RSA-2048 keys; the client sends two certificates.
+// The benchmarks compare with crypto/tls, using certificates that it can read. Client and
+// server share the machine, so compare the ratio. Both ends have RSA-2048 keys; the client
+// sends two certificates.
 
 // stacks are the two servers, each as a function from an inner listener.
 func stacks(b *testing.B) map[string]func(net.Listener) net.Listener {

@@ -20,8 +20,8 @@ import (
 	"patchbay/am/mtls"
 )
 
-// pair makes both ends of a connection without net/http. The server's end has
-// not done its handshake.
+// pair returns both ends of a connection without net/http. The server has not done its
+// handshake.
 func pair(t testing.TB, ctx *mtls.Context, cfg *tls.Config) (*mtls.Conn, *tls.Conn) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,7 +44,7 @@ func pair(t testing.TB, ctx *mtls.Context, cfg *tls.Config) (*mtls.Conn, *tls.Co
 	return server.(*mtls.Conn), tls.Client(tcp, cfg)
 }
 
-// talking is a pair whose handshake is done, by a byte of the server's.
+// talking is a pair after its handshake and one byte from the server.
 func talking(t testing.TB) (*mtls.Conn, *tls.Conn) {
 	t.Helper()
 	server, c := pair(t, newContext(t), tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13))
@@ -102,7 +102,7 @@ func TestCloseRacesReadAndWrite(t *testing.T) {
 				time.Sleep(20 * time.Microsecond)
 			}
 		})
-		// From before the handshake to the midst of the traffic.
+		// Some rounds close before the handshake, others during the traffic.
 		time.Sleep(time.Duration(i) * 100 * time.Microsecond)
 		var closers sync.WaitGroup
 		for range 2 {
@@ -215,7 +215,7 @@ func TestCloseWriteLetsReadsGoOn(t *testing.T) {
 	}
 }
 
-// Whoever is refused learns why at once, not only when the caller gets round to Close.
+// A refused peer gets the alert at once and not only at Close.
 func TestAlertDoesNotWaitForClose(t *testing.T) {
 	server, c := pair(t, newContext(t), tlsConfig(nil, tls.VersionTLS12))
 	failed := make(chan error, 1)
@@ -236,7 +236,7 @@ func TestAlertDoesNotWaitForClose(t *testing.T) {
 	server.Close()
 }
 
-// After a record that was tampered with nothing is read or written any more.
+// After a modified record, every read and write fails.
 func TestBrokenRecordIsFinal(t *testing.T) {
 	server, c := talking(t)
 	c.NetConn().Write(append([]byte{23, 3, 3, 0, 32}, make([]byte, 32)...))
@@ -254,7 +254,7 @@ func TestBrokenRecordIsFinal(t *testing.T) {
 	server.Close()
 }
 
-// A write that was cut short has lost records: what came after would be garbage.
+// After an incomplete write, later data would be garbage, so every write fails.
 func TestWriteThatTimedOutIsFinal(t *testing.T) {
 	server, c := talking(t)
 	server.SetWriteDeadline(time.Now().Add(3 * time.Second)) // long enough to begin
@@ -270,7 +270,7 @@ func TestWriteThatTimedOutIsFinal(t *testing.T) {
 	server.Close()
 }
 
-// A Read that timed out may be repeated: net/http does so with each request.
+// A Read that timed out can be repeated, as net/http does with each request.
 func TestReadGoesOnAfterItsDeadline(t *testing.T) {
 	server, c := talking(t)
 	for range 3 {
@@ -313,10 +313,10 @@ func TestManyConnectionsLeaveNothingBehind(t *testing.T) {
 		defer tcp.Close()
 		cfg := v13
 		switch i % 10 {
-		case 0: // gives up half way
+		case 0: // closes during the handshake
 			_, err := tcp.Write(make([]byte, 3))
 			return err
-		case 1: // has nothing to show
+		case 1: // has no certificate
 			cfg = anonymous
 		case 2, 4, 6, 8:
 			cfg = v12
@@ -379,7 +379,7 @@ func resident(t testing.TB) int {
 	return pages * os.Getpagesize() / 1024
 }
 
-// Whatever a client sends, the connection ends with it and is freed.
+// After any bytes of a client the connection ends and is freed.
 func FuzzClientBytes(f *testing.F) {
 	f.Add(clientHello(f))
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))

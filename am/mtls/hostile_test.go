@@ -38,13 +38,13 @@ func (r *recorder) Read([]byte) (int, error)    { return 0, io.EOF }
 func (r *recorder) Write(p []byte) (int, error) { return r.Buffer.Write(p) }
 func (r *recorder) Close() error                { return nil }
 
-// A thousand clients that say nothing, half a greeting, or one byte now and
-// then hold up nobody, and are gone when ReadHeaderTimeout is over.
+// A thousand clients that send nothing, half a ClientHello, or a byte now and then do not delay
+// others. They are disconnected after ReadHeaderTimeout.
 func TestHalfOpenAndDrippingClients(t *testing.T) {
 	const clients, timeout = 1000, time.Second
 	s := serve(t, chainHandler, func(cfg *mtls.Config, srv *http.Server) {
 		srv.ReadHeaderTimeout = timeout
-		cfg.HandshakeTimeout = time.Hour // it lengthens nothing
+		cfg.HandshakeTimeout = time.Hour // it does not extend ReadHeaderTimeout
 	})
 	hello := clientHello(t)
 	alice := tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13)
@@ -62,7 +62,7 @@ func TestHalfOpenAndDrippingClients(t *testing.T) {
 			tcp.Write(hello) // and never an answer to the server's
 		}
 	}
-	// Some more are through with the handshake and drip their header.
+	// Others complete the handshake and send their header slowly.
 	for range 10 {
 		c := s.dial(t, alice)
 		io.WriteString(c, "GET / HTTP/1.1\r\n")
@@ -165,7 +165,7 @@ func TestPeerResetInEachPhase(t *testing.T) {
 	}
 }
 
-// A client that asks for 5 MB and never reads them is gone when WriteTimeout is over.
+// A client that requests 5 MB and never reads them is disconnected after WriteTimeout.
 func TestPeerThatNeverReads(t *testing.T) {
 	page := make([]byte, 5<<20)
 	failed := make(chan error, 1)

@@ -28,9 +28,8 @@ var sumHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%d %x", n, h.Sum(nil))
 })
 
-// After a request's body net/http reads one byte in the background, into a
-// field of a struct that holds pointers: the runtime's check of what goes to C
-// must let that pass, and the byte must not be lost.
+// After a request's body net/http reads one byte in the background, into a field of a struct
+// with pointers. cgo's pointer check must permit this, and the byte must not be lost.
 func TestBackgroundReadBetweenRequests(t *testing.T) {
 	inHandler, goOn := make(chan bool), make(chan bool)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +86,7 @@ func TestKeepAliveWithBodies(t *testing.T) {
 	}
 }
 
-// The end is said by a close_notify, so that a client can tell it from a cut.
+// The server ends a connection with close_notify, so that a client can detect truncation.
 func TestEndIsSaidByCloseNotify(t *testing.T) {
 	s := serve(t, chainHandler, nil)
 	tcp := s.dialTCP(t)
@@ -106,7 +105,7 @@ func TestEndIsSaidByCloseNotify(t *testing.T) {
 	}
 }
 
-// An answer to a request whose body nobody read must arrive before the reset.
+// An answer to a request with an unread body must arrive before the reset.
 func TestAnswerBeforeTheBodyIsRead(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too large", http.StatusRequestEntityTooLarge)

@@ -14,7 +14,7 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// The flood of one address keeps no other waiting: it gets every other turn.
+// Many connections of one address do not delay another address, which gets every other turn.
 func TestAddressesTakeTurns(t *testing.T) {
 	var l line
 	n := runtime.GOMAXPROCS(0)
@@ -42,7 +42,7 @@ func TestAddressesTakeTurns(t *testing.T) {
 		come(flood, i+1)
 	}
 	come(good, 1)
-	for i := range 21 { // one after the other, or they may write down their order in another
+	for i := range 21 { // one after the other, so that their order is known
 		l.leave()
 		wait.Until(t, fmt.Sprintf("a turn after %d have left", i+1), func() bool {
 			mu.Lock()
@@ -62,7 +62,7 @@ func TestAddressesTakeTurns(t *testing.T) {
 	}
 }
 
-// What is done in turn keeps to the processors there are, and panics keep none.
+// InTurn runs at most one function per processor, and a panic frees its processor.
 func TestInTurn(t *testing.T) {
 	c := new(Context)
 	var running, most atomic.Int64

@@ -15,7 +15,7 @@ import (
 
 var versions = map[string]uint16{"TLS12": tls.VersionTLS12, "TLS13": tls.VersionTLS13}
 
-// Whoever signed it and whatever it says: the chain goes up as it came.
+// The handler gets any chain unchanged, whoever signed it.
 func TestAnyChainIsHandedUpByteForByte(t *testing.T) {
 	s := serve(t, chainHandler, nil)
 	for _, c := range []struct {
@@ -127,8 +127,7 @@ func TestKeysOfTheClient(t *testing.T) {
 		}
 	}
 
-	// Keys that nobody needs to have: they are refused before a signature is
-	// looked at, with the switch on.
+	// Unreasonable keys are refused before a signature is verified, also with the switch on.
 	for _, c := range []struct {
 		name        string
 		der         []byte
@@ -176,7 +175,7 @@ func TestLongChains(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		others [][]byte
-		want   string // what the operator sees of a refusal
+		want   string // in the error for the operator
 	}{
 		{"TenCertificates", padding(9, 0), ""},
 		{"ElevenCertificates", padding(10, 0), "the client sent 11 certificates, more than 10"},

@@ -22,8 +22,7 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// The test PKI is made by openssl, so that nothing of Go's opinion about
-// certificates gets into it:
+// openssl makes the test PKI, so that the tests do not depend on Go's rules for certificates:
 //
 //	root ─┬ authority (odd AIA) ─ alice, ecdsa, ed25519, pss, sha1, weak, … (odd AIA)
 //	      └ expired
@@ -181,8 +180,8 @@ func pemFile(t testing.TB, certs [][]byte) string {
 	return name
 }
 
-// identity makes what a Go client presents: tls.LoadX509KeyPair cannot read
-// these certificates.
+// identity returns the certificate of a Go client. tls.LoadX509KeyPair cannot read these
+// certificates.
 func identity(t testing.TB, key string, chain ...string) *tls.Certificate {
 	t.Helper()
 	text, err := os.ReadFile(file(t, key+".key"))
@@ -197,8 +196,7 @@ func identity(t testing.TB, key string, chain ...string) *tls.Certificate {
 	return &tls.Certificate{Certificate: ders(t, chain...), PrivateKey: private}
 }
 
-// forged is a certificate for any public key whatever, with a padding of n
-// bytes, from an issuer nobody knows.
+// forged is a certificate for any public key, with a padding of n bytes, from an unknown issuer.
 func forged(t testing.TB, public any, n int) []byte {
 	t.Helper()
 	issuer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

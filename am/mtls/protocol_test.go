@@ -81,8 +81,7 @@ func TestHandshakesSignedWithSHA1NeedTheSwitch(t *testing.T) {
 	}
 }
 
-// A group that costs the server much more than the client is refused before it
-// is computed with.
+// A group that costs the server much more than the client is refused before any computation.
 func TestGroups(t *testing.T) {
 	for name, s := range map[string]*site{
 		"":       serve(t, chainHandler, nil),
@@ -102,7 +101,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// A client whose first ClientHello offers no group of ours is asked again.
+// A client whose first ClientHello has no key share of a permitted group gets a HelloRetryRequest.
 func TestHelloRetryRequest(t *testing.T) {
 	s := serve(t, chainHandler, nil)
 	out, page := s.sClient(t, append(presenting(t, "rsa", "alice"), "-tls1_3", "-groups", "X448:P-521", "-msg")...)
@@ -206,8 +205,8 @@ func foreignSession(t *testing.T, flag string) string {
 	return name
 }
 
-// keyboard is an s_client at whose keyboard we sit: its lines R and K
-// renegotiate and change keys.
+// keyboard is an s_client whose input the test writes. The lines R and K renegotiate and
+// change keys.
 type keyboard struct {
 	t     testing.TB
 	cmd   *exec.Cmd

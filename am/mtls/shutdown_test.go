@@ -43,7 +43,7 @@ func TestShutdownWaitsForBusyConnectionsOnly(t *testing.T) {
 
 	ended := make(chan error, 1)
 	go func() { ended <- s.srv.Shutdown(context.Background()) }()
-	// The idle one is told at once, with a close_notify.
+	// The idle connection gets a close_notify at once.
 	if _, err := idleReader.ReadByte(); err != io.EOF {
 		t.Errorf("the idle connection ended with %v, want EOF", err)
 	}
