@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"patchbay/am/executable"
 )
 
 // Time limits of one call. Metadata may set other limits for get and set, up to maxTimeout.
@@ -57,6 +60,10 @@ type Provider struct {
 	// parameter took is the duration of the call, and err is its error as a whole. Ended must
 	// not be changed after the first call, and may be called concurrently.
 	Ended func(action string, took time.Duration, err error)
+	// Execute, if not nil, runs the executable in place of executable.Command.Run. Tests set it
+	// to answer calls without a process. It must not be changed after the first call, and may be
+	// called concurrently.
+	Execute func(ctx context.Context, c *executable.Command) (heldOpen bool, err error)
 
 	get, set, describe time.Duration // time limits
 	actions            []string

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -13,10 +14,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"patchbay/am/executable"
 	"patchbay/am/testkit/require"
 	"patchbay/inventory/provider"
 )
@@ -25,22 +28,38 @@ import (
 // provider of nodes with one fault, named in NAME.fault.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "ral_action=") {
-		d, err := readDouble()
+		input, err := io.ReadAll(os.Stdin)
 		if err == nil {
-			err = d.act(strings.TrimPrefix(os.Args[1], "ral_action="))
+			err = callDouble(context.Background(), &executable.Command{Args: os.Args[1:], Stdin: input, Stdout: os.Stdout, Stderr: os.Stderr})
 		}
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "error:", err)
 			syscall.Exit(1)
 		}
 		syscall.Exit(0) // os.Exit would wait a second for the race detector
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", "4"); err != nil { // tests mostly wait for processes
+	if err := flag.Set("test.parallel", "8"); err != nil { // tests mostly wait
 		panic(err)
 	}
-	require.FastPython()
 	os.Exit(m.Run())
+}
+
+// exitError is the error of an executable that ended with status 1.
+var exitError = sync.OnceValue(func() error { return exec.Command("false").Run() })
+
+// callDouble runs one call of the double, and writes its error to standard error.
+func callDouble(ctx context.Context, c *executable.Command) error {
+	d, err := readDouble(ctx, c)
+	if d != nil && d.lock != nil {
+		defer d.lock.Close()
+	}
+	if err == nil {
+		err = d.act(strings.TrimPrefix(c.Args[0], "ral_action="))
+	}
+	if err != nil {
+		fmt.Fprintln(c.Stderr, "error:", err)
+	}
+	return err
 }
 
 const metadata = `
@@ -69,8 +88,33 @@ provider:
     services: {type: "array[string]", kind: r}
 `
 
-// installDouble creates a provider with a fault, and replaces old by new in its metadata.
+// installDouble creates a provider with a fault, and replaces old by new in its metadata. Its
+// calls run in this process. In check-full, and if the fault is a process that is left behind,
+// each call is a process.
 func installDouble(t *testing.T, fault, old, new string) *provider.Provider {
+	t.Helper()
+	p := installProgram(t, fault, old, new)
+	if fault != "clings" && !require.Long() {
+		p.Execute = func(ctx context.Context, c *executable.Command) (bool, error) {
+			time.Sleep(time.Millisecond) // so that calls can be killed before they do anything
+			if ctx.Err() != nil {
+				return false, ctx.Err()
+			}
+			err := callDouble(ctx, c)
+			switch {
+			case ctx.Err() != nil:
+				err = ctx.Err() // it is killed
+			case err != nil:
+				err = exitError()
+			}
+			return false, err
+		}
+	}
+	return p
+}
+
+// installProgram does the same as installDouble, and each call is a process.
+func installProgram(t *testing.T, fault, old, new string) *provider.Provider {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -100,44 +144,57 @@ type object = map[string]any
 
 // double is one call of the provider.
 type double struct {
+	ctx   context.Context
+	c     *executable.Command
 	fault string
 	nodes map[string]object
 	pause time.Duration // in which a death does harm, where that is the fault
+	lock  *os.File      // held until the end of the call, or nil
 }
 
-func readDouble() (*double, error) {
-	fault, err := os.ReadFile("double.fault")
+func readDouble(ctx context.Context, c *executable.Command) (*double, error) {
+	d := &double{ctx: ctx, c: c, nodes: map[string]object{}, pause: 20 * time.Millisecond}
+	fault, err := os.ReadFile(d.file("fault"))
 	if err != nil {
 		return nil, err
 	}
-	d := &double{string(fault), map[string]object{}, 20 * time.Millisecond}
+	d.fault = string(fault)
 	if d.is("torn") { // readers wait for writers, and yet find what a killed one has left
-		lock, err := os.OpenFile("double.lock", os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
+		if d.lock, err = os.OpenFile(d.file("lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 			return nil, err
 		}
-		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { // until the end
-			return nil, err
+		if err := syscall.Flock(int(d.lock.Fd()), syscall.LOCK_EX); err != nil {
+			return d, err
 		}
 	}
-	if text, err := os.ReadFile("double.state"); err == nil {
+	if text, err := os.ReadFile(d.file("state")); err == nil {
 		return d, json.Unmarshal(text, &d.nodes)
 	}
 	return d, nil
 }
 
+// file returns the path of a file of the double.
+func (d *double) file(suffix string) string { return filepath.Join(d.c.Dir, "double."+suffix) }
+
+// sleep fails if the call is killed meanwhile.
+func (d *double) sleep(pause time.Duration) error {
+	select {
+	case <-time.After(pause):
+		return nil
+	case <-d.ctx.Done():
+		return d.ctx.Err()
+	}
+}
+
 func (d *double) is(fault string) bool { return d.fault == fault }
 
 func (d *double) act(action string) error {
-	input, err := io.ReadAll(os.Stdin)
-	if err != nil {
-		return err
-	}
+	input := d.c.Stdin
 	switch {
 	case d.is("talks"):
-		fmt.Fprintln(os.Stderr, "now at work")
+		fmt.Fprintln(d.c.Stderr, "now at work")
 	case d.is("floods"):
-		fmt.Fprint(os.Stderr, strings.Repeat("info: at work\n", 1001))
+		fmt.Fprint(d.c.Stderr, strings.Repeat("info: at work\n", 1001))
 	case d.is("clings") && action == "set":
 		c := exec.Command("/bin/sleep", "5")
 		c.Stdout = os.Stdout
@@ -146,19 +203,22 @@ func (d *double) act(action string) error {
 			return err
 		}
 	case d.is("litters"):
-		if err := os.WriteFile("other.state", nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(d.c.Dir, "other.state"), nil, 0o600); err != nil {
 			return err
 		}
 	case d.is("alone"): // two of them get into each other's way
-		f, err := os.OpenFile("double.lock", os.O_CREATE|os.O_EXCL, 0o600)
+		f, err := os.OpenFile(d.file("lock"), os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return errors.New("another one runs")
 		}
 		f.Close()
-		defer os.Remove("double.lock")
-		time.Sleep(80 * time.Millisecond)
+		defer os.Remove(d.file("lock"))
+		if err := d.sleep(80 * time.Millisecond); err != nil {
+			return err
+		}
 	}
 	var answer object
+	var err error
 	if action == "get" {
 		answer, err = d.get(input)
 	} else {
@@ -167,7 +227,7 @@ func (d *double) act(action string) error {
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(answer)
+	return json.NewEncoder(d.c.Stdout).Encode(answer)
 }
 
 func (d *double) get(input []byte) (object, error) {
@@ -232,7 +292,7 @@ func (d *double) get(input []byte) (object, error) {
 	case d.is("few names") && len(in.Names) > 100:
 		return nil, errors.New("too many")
 	case d.is("keeps") && len(in.Names) == 0:
-		gone, _ := os.ReadFile("double.gone")
+		gone, _ := os.ReadFile(d.file("gone"))
 		if len(gone) > 0 {
 			resources = append(resources, object{"name": string(gone), "ensure": "present"})
 		}
@@ -290,16 +350,18 @@ func (d *double) set(input []byte) (object, error) {
 			changes = append(changes, refusal(u.Name, "failed", "another one is wrong"))
 		}
 	case (d.is("latched") || d.is("stuck")) && !noop:
-		f, err := os.OpenFile("double.latch", os.O_CREATE|os.O_EXCL, 0o600)
+		f, err := os.OpenFile(d.file("latch"), os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil && d.is("stuck") { // waits for somebody who is dead
-			time.Sleep(time.Minute)
+			return nil, d.sleep(time.Minute)
 		}
 		if err != nil {
 			return nil, errors.New("somebody is at it")
 		}
 		f.Close()
-		defer os.Remove("double.latch")
-		time.Sleep(d.pause)
+		if err := d.sleep(d.pause); err != nil {
+			return nil, err // killed, so the latch stays
+		}
+		os.Remove(d.file("latch"))
 	case d.is("few updates") && len(in.Updates) > 100:
 		return nil, errors.New("too many")
 	case d.is("forgets many") && len(in.Updates) > 100:
@@ -342,9 +404,11 @@ func (d *double) set(input []byte) (object, error) {
 	case d.is("empty"):
 		return object{}, nil
 	case d.is("slow"):
-		time.Sleep(time.Minute)
+		return nil, d.sleep(time.Minute)
 	case d.is("rather slow") && first.Should["power"] == "off":
-		time.Sleep(2400 * time.Millisecond)
+		if err := d.sleep(2400 * time.Millisecond); err != nil {
+			return nil, err
+		}
 	case d.is("tells less") && making && bad == 0:
 		return object{"changes": []any{object{"name": first.Name, "power": object{"is": "on", "was": nil}}}}, nil
 	case d.is("tells other") && first.Should["power"] == "off":
@@ -371,7 +435,7 @@ func (d *double) update(u asked, noop bool) object {
 		}
 		delete(d.nodes, u.Name)
 		if d.is("keeps") && !noop {
-			_ = os.WriteFile("double.gone", []byte(u.Name), 0o600)
+			_ = os.WriteFile(d.file("gone"), []byte(u.Name), 0o600)
 		}
 		return nil
 	}
@@ -429,7 +493,7 @@ func (d *double) save() error {
 		return err
 	}
 	if d.is("torn") || d.is("bare") {
-		f, err := os.Create("double.state")
+		f, err := os.Create(d.file("state"))
 		if err != nil {
 			return err
 		}
@@ -437,13 +501,15 @@ func (d *double) save() error {
 		if _, err := f.Write(text[:len(text)/2]); err != nil {
 			return err
 		}
-		time.Sleep(max(d.pause, 250*time.Millisecond))
+		if err := d.sleep(max(d.pause, 250*time.Millisecond)); err != nil {
+			return err
+		}
 		_, err = f.Write(text[len(text)/2:])
 		return err
 	}
-	name := fmt.Sprintf("double.new%d", os.Getpid())
+	name := d.file(fmt.Sprint("new", os.Getpid()))
 	if err := os.WriteFile(name, text, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(name, "double.state")
+	return os.Rename(name, d.file("state"))
 }

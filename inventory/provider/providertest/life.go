@@ -151,21 +151,24 @@ func (s *suite) request(does, name string, expected provider.Resource) error {
 	return nil
 }
 
+// betweenGets is the pause between two gets while a set runs.
+const betweenGets = 10 * time.Millisecond
+
 // apply gets the node repeatedly while the set runs, and each get must succeed.
 func (s *suite) apply(does string, u provider.Update) (provider.Change, error) {
 	var beside sync.WaitGroup
 	done := make(chan struct{})
 	beside.Go(func() {
-		for err := error(nil); err == nil; {
+		for {
+			if _, err := s.p.Get(s.ctx, []string{u.Name}); err != nil {
+				s.wrong(ruleCalls, "%s: a get that runs at the same time as the set fails: %v; write a new file and rename it, so that get never reads half of it", does, detail(err))
+				return
+			}
 			select {
 			case <-done:
 				return
-			default:
+			case <-time.After(betweenGets):
 			}
-			if _, err = s.p.Get(s.ctx, []string{u.Name}); err == nil {
-				continue
-			}
-			s.wrong(ruleCalls, "%s: a get that runs at the same time as the set fails: %v; write a new file and rename it, so that get never reads half of it", does, detail(err))
 		}
 	})
 	begun := time.Now()

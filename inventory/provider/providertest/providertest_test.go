@@ -32,6 +32,9 @@ func example(t *testing.T) string {
 func exampleOf(t *testing.T, tool string, files ...string) string {
 	t.Helper()
 	require.Tool(t, tool)
+	if tool == "python3" {
+		require.FastPython()
+	}
 	dir := t.TempDir()
 	for _, name := range files {
 		text, err := os.ReadFile(filepath.Join("../testdata", name))
@@ -125,7 +128,7 @@ func TestGoodProviderHasNoFindings(t *testing.T) {
 	var steps []string
 	o := options
 	o.Progress = func(step string) { steps = append(steps, step) }
-	p := installDouble(t, "", "", "")
+	p := installProgram(t, "", "", "")
 	if got := testLife(t, p, "", o); len(got) != 0 {
 		t.Errorf("findings: %v", got)
 	}
@@ -192,10 +195,9 @@ func testLife(t *testing.T, p *provider.Provider, fault string, o Options) []Fin
 	return got
 }
 
-// TestOneFaultIsOneFinding adds one fault at a time to the good provider. Each row is a life of
-// some hundred processes, so only some rows run daily.
+// TestOneFaultIsOneFinding adds one fault at a time to the good provider.
 func TestOneFaultIsOneFinding(t *testing.T) {
-	for i, tt := range []struct{ fault, old, new, rule, says string }{
+	for _, tt := range []struct{ fault, old, new, rule, says string }{
 		{"get fails", "", "", ruleGet, "exit status 1"},
 		{"ghost", "", "", ruleGet, "is an unused name; answer that it is absent"},
 		{"denies", "", "", ruleGet, "an unused name fails: not there; answer that it is absent"},
@@ -284,9 +286,6 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{"deaf", "", "", ruleState, "restart the node: the node is ready, but"},
 		{"hoards", "", "", ruleState, "remove one account: the node is ready, but"},
 	} {
-		if !require.Daily(i, 4) {
-			continue
-		}
 		t.Run(tt.fault+" "+tt.says, func(t *testing.T) {
 			t.Parallel()
 			o := options
@@ -308,7 +307,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 
 // TestToleratedFaultsAreNotes does the same with harmless faults.
 func TestToleratedFaultsAreNotes(t *testing.T) {
-	for i, tt := range []struct{ fault, old, new, rule, says string }{
+	for _, tt := range []struct{ fault, old, new, rule, says string }{
 		{"", "    restart_serial: {}\n", "", ruleAttributes, "restart_serial is missing, so nodes cannot be restarted"},
 		{"", "    change_serial: {}\n", "", ruleAttributes, "change_serial is missing, so links and steps of nodes that exist cannot change"},
 		{"", "    proxy: {kind: r}\n", "    proxy: {kind: r}\n    colour: {}\n", ruleAttributes, "Patchbay does not use colour"},
@@ -328,9 +327,6 @@ func TestToleratedFaultsAreNotes(t *testing.T) {
 		{"long message", "", "", ruleErrors, "2 lines"},
 		{"rather slow", "set: 20s", "set: 4s", ruleState, "and its time limit is 4s"},
 	} {
-		if !require.Daily(i, 4) {
-			continue
-		}
 		t.Run(tt.fault+" "+tt.says, func(t *testing.T) {
 			t.Parallel()
 			got := testLife(t, installDouble(t, tt.fault, tt.old, tt.new), tt.fault, options)
