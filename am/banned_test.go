@@ -17,9 +17,9 @@ import (
 	"testing"
 )
 
-// bans are library calls that are known to be fatal here, or that only a few
-// places may make. A row is what is banned, where it is allowed all the same (a
-// room or a file, none if empty), and why. What is banned is written so:
+// bans are library calls that are harmful here, or that only a few places may make. A row has
+// what is banned, where it is allowed (a package or a file, none if empty), and why. What is
+// banned has one of these forms:
 //
 //	import PATH     an import; PATH/... is all below PATH, too
 //	PATH.NAME       the use of a name of a package; NAME* is all that begin so
@@ -178,7 +178,7 @@ func readBans(t *testing.T) []ban {
 	return list
 }
 
-// allows tells by which of its places b leaves file alone, if by any.
+// allows returns the place of b that permits file, or "".
 func (b ban) allows(file string) string {
 	for _, at := range b.allowed {
 		if at == file || at == path.Dir(file) {
@@ -211,7 +211,7 @@ func (s *search) see(line int, kind, name string) {
 
 var wordsOfC = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 
-// commentsOfC are told apart from strings, in which they do not begin.
+// commentsOfC also matches strings, in which no comment begins.
 var commentsOfC = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*|"(\\.|[^"\\])*"`)
 
 // seeC looks through C code that begins at line.
@@ -393,9 +393,8 @@ func TestNothingBannedIsUsed(t *testing.T) {
 	}
 }
 
-// TestBansBite looks at files that do what is banned. Each line that does ends
-// with a comment "want:" and the rows that must forbid it, and no other line
-// may be found.
+// TestBansBite searches files with banned calls. Each such line ends with a comment "want:" and
+// the rows that must forbid it. No other line may be found.
 func TestBansBite(t *testing.T) {
 	list := readBans(t)
 	bitten := make(map[string]bool)

@@ -20,8 +20,8 @@ func TestLoginName(t *testing.T) {
 	}
 }
 
-// TestLoginsOfOneSliceDiffer: names that differ only in what a login cannot say
-// are numbered, and stay logins of Linux.
+// TestLoginsOfOneSliceDiffer checks that names which differ only in characters that a login cannot
+// have are numbered, and stay valid logins of Linux.
 func TestLoginsOfOneSliceDiffer(t *testing.T) {
 	long := strings.Repeat("b", 32)
 	taken := map[string]bool{}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestActionsOfTheSpecification holds what the API's texts and tests demand of
-// the actions, against the table.
+// TestActionsOfTheSpecification compares the table with the actions that the API's texts and
+// tests require.
 func TestActionsOfTheSpecification(t *testing.T) {
 	no := Status{}
 	for _, tt := range []struct {
@@ -17,7 +17,7 @@ func TestActionsOfTheSpecification(t *testing.T) {
 		code   Code
 	}{
 		{notReady, ActionStart, configuring, 0},
-		{configuring, ActionStart, configuring, 0}, // idempotent: clients start whatever the state
+		{configuring, ActionStart, configuring, 0}, // idempotent: clients start in any state
 		{ready, ActionStart, ready, 0},
 		{ready, ActionRestart, configuring, 0},
 		{ready, ActionStop, stopping, 0},
@@ -99,8 +99,7 @@ func TestParseAction(t *testing.T) {
 	}
 }
 
-// TestDone checks that a sliver of version 2 is started with being made, and
-// only then.
+// TestDone checks that only a sliver of version 2 is started together with its creation.
 func TestDone(t *testing.T) {
 	for _, tt := range []struct {
 		rule string

@@ -25,7 +25,7 @@ components:
 `, n/2, n*4/10, n/10))
 }
 
-// fill holds the first part of the exclusive and of the shared components.
+// fill reserves the first part of the exclusive and of the shared components.
 func fill(v *inventory.Inventory, part float64) *holdings {
 	x := newHoldings(v)
 	held := map[bool]int{}
@@ -44,7 +44,7 @@ func fill(v *inventory.Inventory, part float64) *holdings {
 	return x
 }
 
-// frozen is a view of x as it is now, which is as quick as the store's.
+// frozen is a view of the present x, as fast as the store's.
 func frozen(x *holdings) *View {
 	var holds []am.Hold
 	for _, s := range x.slivers {
@@ -109,9 +109,9 @@ func BenchmarkBind(b *testing.B) {
 	})
 }
 
-// BenchmarkBindLinks binds n nodes that n-1 links join, over switches of 50
-// components each: in line where the first choice will do, and where it will
-// not, for each node has to have more than the first half of the site carries.
+// BenchmarkBindLinks binds n nodes joined by n-1 links, over switches of 50 components each. In
+// one case the first choice fits. In the other it does not, because each link needs more
+// capacity than the first half of the site has.
 func BenchmarkBindLinks(b *testing.B) {
 	for _, components := range []int{1_000, 10_000} {
 		var text strings.Builder
@@ -155,8 +155,7 @@ func BenchmarkBindLinks(b *testing.B) {
 	}
 }
 
-// BenchmarkBindLAN binds a LAN of n nodes with a property from each to each
-// other: n(n-1) of them.
+// BenchmarkBindLAN binds a LAN of n nodes with n(n-1) properties, one for each ordered pair.
 func BenchmarkBindLAN(b *testing.B) {
 	v := site(b, "provider: rack\nvlans: [1..9]\nsliver_types: [{name: raw-pc}]\nlinks: [{name: core}]\ncomponents: [{names: pc1..pc1000, exclusive: true, interfaces: [{name: eth1, link: core}]}]\n")
 	for _, nodes := range []int{50, 100, 200, 400} {

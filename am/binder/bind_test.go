@@ -260,8 +260,8 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// A class of thirty on one host, half of whom write exclusive="true", as GENI's tools do:
-// where such nodes share the host, all of them get theirs.
+// Thirty students request nodes on one host, half of them with exclusive="true", as GENI's tools
+// do. If such nodes share the host, all students get theirs.
 func TestAClassSharesOneHost(t *testing.T) {
 	const classroom = `
 provider: local
@@ -279,7 +279,7 @@ components: [{name: host, exclusive: false, sliver_types: [container], capacity:
 		}
 		for j, n := range b.Nodes {
 			if n.Exclusive || n.Shared != (i%2 == 0 && j == 0) {
-				t.Errorf("%s: node %d has the host alone: %v; is told that it shares it: %v", student, j, n.Exclusive, n.Shared)
+				t.Errorf("%s: node %d is exclusive: %v; has the notice that it shares the host: %v", student, j, n.Exclusive, n.Shared)
 			}
 			x.put(sliver(v, fmt.Sprint(student, "-", j), student, "host", "container"))
 		}
@@ -377,7 +377,7 @@ func TestErrorHasAtMostFiveReasons(t *testing.T) {
 	}
 }
 
-// Disks are counted, also those of nodes that are else equal.
+// Disks count, also those of otherwise equal nodes.
 func TestAmountHasTheDisksOfTheNode(t *testing.T) {
 	const small = `
 provider: local

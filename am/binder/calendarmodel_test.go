@@ -103,8 +103,8 @@ type resource struct {
 	links     []string // the links that use a tag; "shared" for a shared VLAN
 }
 
-// wrong returns what rule r violates, or "". It ignores what holders violate for which counts
-// returns false.
+// wrong returns the rule that r violates, or "". It ignores violations by holders for which
+// counts returns false.
 func (r *resource) wrong(counts func(*reservation) bool) string {
 	switch {
 	case r.component != nil:

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDrainByPlan holds that a component which the plan drains is like one that
-// the inventory drains, and like any other when that is taken back.
+// TestDrainByPlan checks that a component drained by the plan behaves like one drained by the
+// inventory, and like any other component afterwards.
 func TestDrainByPlan(t *testing.T) {
 	const drained = "drained: [{components: [pc1..pc2, h1], text: fan}]\n"
 	inInventory := strings.NewReplacer("{names: pc1..pc2, ", "{names: pc1..pc2, drained: true, ",

@@ -82,7 +82,7 @@ func TestBindJoiningLinks(t *testing.T) {
 	}
 }
 
-// A new interface sends to the others as the link's earlier properties towards them say.
+// A new interface gets the link's earlier properties towards the other interfaces.
 func TestJoiningLinksAreShapedTowardsTheOthers(t *testing.T) {
 	first := linked(request("type=vm", "type=vm", "type=vm"), "l a:0 b:0 c:0")
 	first.Links[0].Properties = []rspec.Property{wish("", "a:0", 1000, 5, 0)}

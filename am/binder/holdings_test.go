@@ -166,8 +166,8 @@ components:
 	}
 }
 
-// TestAComponentIsHeldUnderAnotherURN holds that a machine is not given twice because its
-// component_id was changed.
+// TestAComponentIsHeldUnderAnotherURN checks that a component with a changed component_id is not
+// reserved twice.
 func TestAComponentIsHeldUnderAnotherURN(t *testing.T) {
 	v := site(t, testbed)
 	x := newHoldings(v)

@@ -10,8 +10,8 @@ import (
 	"patchbay/am"
 )
 
-// TestKeptNodes: nodes that a change keeps stay where they are, with their resources, wherever they
-// stand in the request. A refusal has a neighbour that is accepted.
+// TestKeptNodes checks that nodes which a change keeps stay on their components with their
+// resources, at any position in the request. Beside each refusal is an accepted request.
 func TestKeptNodes(t *testing.T) {
 	four := []string{"on=h1", "on=h1", "on=h1", "on=h1"}
 	for _, tt := range []struct {

@@ -321,8 +321,8 @@ func lan(n int, sliverType string, capacity int64) *rspec.Request {
 	return r
 }
 
-// TestPropertiesOfALANTakeTheLargest fills the interfaces of a LAN in both
-// directions, with a property for each pair, and asks for one kbit/s more.
+// TestPropertiesOfALANTakeTheLargest fills the interfaces of a LAN in both directions, with a
+// property for each pair, then requests one kbit/s more.
 func TestPropertiesOfALANTakeTheLargest(t *testing.T) {
 	text := strings.Replace(switched, "names: pc6..pc7", "names: pc100..pc120", 1) // on uplink, of 10 Gbit/s
 	bind := func(capacity int64) (Binding, error) {
@@ -346,8 +346,7 @@ func TestPropertiesOfALANTakeTheLargest(t *testing.T) {
 	}
 }
 
-// TestAssignedAddressesAreNewToTheSlice asks for a network that the slice uses
-// already.
+// TestAssignedAddressesAreNewToTheSlice requests a network that the slice already uses.
 func TestAssignedAddressesAreNewToTheSlice(t *testing.T) {
 	used := []netip.Prefix{netip.MustParsePrefix("10.128.0.1/24"), netip.MustParsePrefix("10.128.0.2/24")}
 	r := linked(request("type=vm", "type=vm"), "l a:0,10.128.0.9/24 b:0")
@@ -393,8 +392,8 @@ func TestPublicAddresses(t *testing.T) {
 	}
 }
 
-// TestLinksHoldUntilTheirRecordsAreDeleted takes all of an interface and waits
-// for it.
+// TestLinksHoldUntilTheirRecordsAreDeleted uses the whole capacity of an interface. It is free
+// again only when the records are deleted.
 func TestLinksHoldUntilTheirRecordsAreDeleted(t *testing.T) {
 	x := newHoldings(site(t, switched))
 	full := func() *rspec.Request {
@@ -450,8 +449,8 @@ func TestLargeLANGetsALargeNetwork(t *testing.T) {
 	}
 }
 
-// A tag that a link holds for itself does not become a shared VLAN's under it,
-// nor the other way round, when the inventory changes.
+// If the inventory changes, a tag in use by a link does not become the tag of a shared VLAN, and
+// vice versa.
 func TestTagsStayWhatTheyWereWhenTheInventoryChanges(t *testing.T) {
 	alone := func() *rspec.Request { return linked(request("on=h1", "on=h2"), "l a:0 b:0") }
 	shared := func() *rspec.Request { return linked(request("on=h1", "on=h2"), "l a:0 b:0 shared=exchange") }
@@ -481,8 +480,8 @@ func TestTagsStayWhatTheyWereWhenTheInventoryChanges(t *testing.T) {
 	}
 }
 
-// TestOverBookedInterfaceCarriesWhatTakesNothing lowers the capacity of an interface below what is
-// held.
+// TestOverBookedInterfaceCarriesWhatTakesNothing lowers the capacity of an interface below the
+// amount in use. Links without a capacity still fit.
 func TestOverBookedInterfaceCarriesWhatTakesNothing(t *testing.T) {
 	x := newHoldings(site(t, switched))
 	allocate(t, x, "x", "s", linked(request("on=h1", "on=h2"), "l a:0 b:0 a:0>b:0=600000"))

@@ -16,15 +16,14 @@ import (
 	"patchbay/rspec"
 )
 
-// linkModel is the slivers there are; what they take of the network is counted
-// anew each time.
+// linkModel is a list of slivers. It counts their use of the network anew each time.
 type linkModel struct {
 	*lives
 	of    map[string]int  // sliver → the Allocate that made it
 	asked map[string]bool // links on which the request names addresses
 }
 
-// held is what slivers hold of an interface.
+// held returns what slivers use of an interface.
 func (m *linkModel) held(u urn.URN) (p port) {
 	for _, s := range m.x.slivers {
 		for _, i := range s.Interfaces {
@@ -36,7 +35,7 @@ func (m *linkModel) held(u urn.URN) (p port) {
 	return p
 }
 
-// check holds the slivers against every promise that links make.
+// check checks all rules of links for the slivers.
 func (m *linkModel) check(t *rapid.T, x *holdings) {
 	for i, p := range m.v.Interfaces {
 		held := m.held(p.URN)
@@ -106,7 +105,7 @@ func (m *linkModel) check(t *rapid.T, x *holdings) {
 	}
 }
 
-// checkBound holds a binding against its request.
+// checkBound compares a binding with its request.
 func (m *linkModel) checkBound(t *rapid.T, r *rspec.Request, b Binding) {
 	ends := map[string][]am.Interface{}
 	for i, n := range b.Nodes {
@@ -159,12 +158,12 @@ func (m *linkModel) checkBound(t *rapid.T, r *rspec.Request, b Binding) {
 	}
 }
 
-// checkTaken holds what the ends of a link take against its properties; on are
-// the components of interfaces.
+// checkTaken compares the capacity that the ends of a link use with its properties; on has the
+// components of interfaces.
 func (m *linkModel) checkTaken(t *rapid.T, l *rspec.Link, ends []am.Interface, on map[string]*inventory.Component) {
 	for _, in := range ends {
-		// passes reports whether something between in and other, or any other,
-		// passes the network.
+		// passes reports whether traffic between in and other, or any other interface,
+		// uses the network.
 		passes := func(other string) bool {
 			if other != "" {
 				return on[other] != on[in.ClientID]
@@ -253,10 +252,10 @@ func drawLinks(t *rapid.T, v *inventory.Inventory) *rspec.Request {
 	return r
 }
 
-// TestLinkModel runs random lives of linked slivers and checks after every step
-// that nothing is over-booked, nothing is given twice, and the index knows.
+// TestLinkModel runs random histories of linked slivers. After every step nothing is over-booked
+// or reserved twice, and the index agrees.
 func TestLinkModel(t *testing.T) {
-	// Hosts with room for many, so that their interfaces are what is short.
+	// The hosts have room for many nodes, so that only interfaces are scarce.
 	text := strings.NewReplacer("slots: 4", "slots: 40", "vlans: [100..102]", "vlans: [100..105]").Replace(switched)
 	other := strings.Replace(text, "vlans: [100..105]", "vlans: [102..107]", 1)
 	sites := []*inventory.Inventory{site(t, text), site(t, strings.Replace(other, "10.128.0.0/22", "10.128.0.0/20", 1))}

@@ -13,7 +13,7 @@ import (
 	"patchbay/inventory"
 )
 
-// lives are slivers, with maintenance at a site.
+// lives are slivers at a site with maintenance.
 type lives struct {
 	x *holdings
 	v *inventory.Inventory
@@ -60,8 +60,7 @@ func drawPlan(t *rapid.T, v *inventory.Inventory) *maintenance.Plan {
 	return p
 }
 
-// steps are actions and, beside them, what befalls slivers whoever made them;
-// sites are the inventories that may be read.
+// steps returns actions and random events of slivers; sites are the inventories that may be loaded.
 func (l *lives) steps(sites []*inventory.Inventory, actions map[string]func(*rapid.T)) map[string]func(*rapid.T) {
 	all := map[string]func(*rapid.T){
 		"release": func(t *rapid.T) {

@@ -14,8 +14,8 @@ import (
 	"patchbay/rspec"
 )
 
-// model binds by the rules of doc.go over a plain map of slivers, looking at
-// every component every time.
+// model binds by the rules of doc.go over a plain map of slivers. It examines every component every
+// time.
 type model struct{ *lives }
 
 func (m *model) on(c *inventory.Component) (all []am.Sliver) {
@@ -45,8 +45,8 @@ func (m *model) free(c *inventory.Component) int {
 	return int(am.Fits(c.Capacity, used, c.SliverTypes[0].Needs, 1000))
 }
 
-// room reports whether a group of alike nodes fits beside what the model and the
-// request's earlier nodes, taken, hold.
+// room reports whether a group of equal nodes fits beside the slivers of the model and the
+// request's earlier nodes, taken.
 func (m *model) room(c *inventory.Component, of string, alone bool, need am.Amount, nodes int, taken []am.Sliver) bool {
 	if !m.serves(c) {
 		return false
@@ -247,8 +247,8 @@ func drawRequest(t *rapid.T, v *inventory.Inventory) *rspec.Request {
 	return r
 }
 
-// TestModel runs random lives of slivers and compares every choice with the
-// model's, then checks that nothing is over-booked.
+// TestModel runs random histories of slivers, compares every choice with the model's, and checks
+// that nothing is over-booked.
 func TestModel(t *testing.T) {
 	sites := []*inventory.Inventory{
 		site(t, modelled),

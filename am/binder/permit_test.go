@@ -76,8 +76,8 @@ func TestOnlyWhatIsPermittedIsTaken(t *testing.T) {
 	}
 }
 
-// TestPermittedIsAsIfNothingElseWere holds what is chosen among permitted
-// components against what is chosen when all others are out of service.
+// TestPermittedIsAsIfNothingElseWere compares the choice among permitted components with the choice
+// when all others are out of service.
 func TestPermittedIsAsIfNothingElseWere(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		const n = 12
@@ -128,9 +128,8 @@ func TestPermittedIsAsIfNothingElseWere(t *testing.T) {
 	})
 }
 
-// BenchmarkBindPermitted binds ten nodes where a tenth of the components, or
-// each second one, may be had and these are held, so that a choice has to
-// leap.
+// BenchmarkBindPermitted binds ten nodes where a tenth or half of the components are permitted,
+// and many of them are in use, so that the search has to skip components.
 func BenchmarkBindPermitted(b *testing.B) {
 	for _, components := range []int{1_000, 100_000} {
 		v := rack(b, components)

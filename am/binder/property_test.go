@@ -116,8 +116,8 @@ func TestASharedVLANNeedsNoPhysicalLink(t *testing.T) {
 	}
 }
 
-// TestOneEndOfASharedVLANIsShaped holds that a link's own name stands for the ends
-// of other slices, and that what those send is their affair.
+// TestOneEndOfASharedVLANIsShaped checks that the name of a link stands for the ends of other
+// slices, and that their traffic is not shaped.
 func TestOneEndOfASharedVLANIsShaped(t *testing.T) {
 	r := bigLAN(1)
 	r.Links[0].SharedVLAN = "exchange"
@@ -183,8 +183,8 @@ func TestTooManyDifferentProperties(t *testing.T) {
 	}
 }
 
-// TestPropertiesModel draws links and compares with what each pair is to meet,
-// found one by one.
+// TestPropertiesModel draws links and compares each pair with its properties, searched one by
+// one.
 func TestPropertiesModel(t *testing.T) {
 	x := holding(site(t, oneHost))
 	rapid.Check(t, func(t *rapid.T) {

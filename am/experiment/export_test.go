@@ -82,7 +82,7 @@ func TestAnsibleInventory(t *testing.T) {
 	}
 }
 
-// TestAnsibleReadsInventory checks that Ansible reads from the inventory what was meant.
+// TestAnsibleReadsInventory checks that Ansible reads the same hosts and variables from the inventory.
 func TestAnsibleReadsInventory(t *testing.T) {
 	ansible := require.Tool(t, "ansible-inventory")
 	file := filepath.Join(t.TempDir(), "hosts.yml")

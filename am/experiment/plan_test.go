@@ -96,7 +96,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareRelations: nodes that know each other by their steps are created by one request.
+// TestCompareRelations checks that nodes whose steps refer to each other are created by one
+// request.
 func TestCompareRelations(t *testing.T) {
 	parse := func(db, web string) *rspec.Request {
 		t.Helper()

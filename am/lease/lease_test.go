@@ -59,8 +59,7 @@ func seed(t *testing.T, st *store.Store, shutdown bool, docs []string, statuses 
 	})
 }
 
-// left says which records there are: slices and their serials, slivers,
-// documents and tasks.
+// left returns the existing records: slices and their serials, slivers, documents and tasks.
 func left(t *testing.T, st *store.Store, docs ...string) string {
 	t.Helper()
 	out := ""
@@ -168,8 +167,8 @@ func TestReleaseWritesAbsent(t *testing.T) {
 	})
 }
 
-// TestReleaseOfWhatWasRestored takes a reservation that may have been made after its
-// backup: its component stays held until its provider has said that nothing is there.
+// TestReleaseOfWhatWasRestored releases a reservation of a restored backup, which may have been
+// provisioned since. Its component stays reserved until the provider reports no node.
 func TestReleaseOfWhatWasRestored(t *testing.T) {
 	st := open(t)
 	seed(t, st, false, []string{"d0"}, allocated)
@@ -210,7 +209,7 @@ func TestReleaseIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// What the decision has put before is not brought back by a later put.
+// A later put does not restore an earlier put of the same decision.
 func TestReleaseOverridesEarlierPuts(t *testing.T) {
 	st := open(t)
 	seed(t, st, false, []string{"d0"}, allocated)

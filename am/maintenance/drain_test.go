@@ -61,7 +61,7 @@ func TestMistakesInDrains(t *testing.T) {
 	}
 }
 
-// TestDrainedWithout gives what is drained and not there, each name once.
+// TestDrainedWithout lists drained names without a component, each once.
 func TestDrainedWithout(t *testing.T) {
 	p, err := Parse([]byte("drained:\n- components: [pc1..pc4]\n- components: [pc4, gone, h1]\n"), "f")
 	if err != nil {
@@ -78,8 +78,7 @@ func TestDrainedWithout(t *testing.T) {
 	}
 }
 
-// TestUndrainModel drains and undrains at random, and compares what the file
-// says with a set.
+// TestUndrainModel drains and undrains at random and compares the file with a set.
 func TestUndrainModel(t *testing.T) {
 	dir := t.TempDir()
 	var names []string
@@ -120,7 +119,7 @@ func TestUndrainModel(t *testing.T) {
 	})
 }
 
-// TestFoldIsUndoneBySpread holds that what is written short means the same.
+// TestFoldIsUndoneBySpread checks that the short form of names has the same meaning.
 func TestFoldIsUndoneBySpread(t *testing.T) {
 	if got := strings.Join(nameset.Fold([]string{"pc1", "pc2", "pc3", "pc5", "pc6", "h", "n08", "n09", "n10", "n1"}), " "); got != "pc1..pc3 pc5 pc6 h n08..n10 n1" {
 		t.Error(got)

@@ -127,8 +127,8 @@ func TestChangesAtTheSameTimeAllCount(t *testing.T) {
 	}
 }
 
-// TestChangeBelongsToItsFolder tells most when root runs it: a site that runs as its
-// own user is to read what root has written.
+// TestChangeBelongsToItsFolder checks that a site that runs as its own user can read a file that
+// root has changed. It proves most when root runs it.
 func TestChangeBelongsToItsFolder(t *testing.T) {
 	owner := func(file string) [2]uint32 {
 		info, err := os.Stat(file)
@@ -171,7 +171,7 @@ func TestChangeBelongsToItsFolder(t *testing.T) {
 	}
 }
 
-// TestNothingIsWrittenThatIsNotReadAgain lets a file grow beyond what is read.
+// TestNothingIsWrittenThatIsNotReadAgain lets a file grow beyond the size limit of the reader.
 func TestNothingIsWrittenThatIsNotReadAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "maintenance.yaml")
 	long := "# " + strings.Repeat("x", maxFile-100) + "\nlockdown: {text: x}\n"

@@ -104,8 +104,8 @@ func BenchmarkSteady(b *testing.B) {
 	}
 }
 
-// TestWithHoldsMore holds that what is drained and locked beside the file adds to it,
-// that the file's word comes first, and that its plan stays as it is.
+// TestWithHoldsMore checks that drains and locks from elsewhere are added to those of the file,
+// that the file has precedence, and that its plan is not changed.
 func TestWithHoldsMore(t *testing.T) {
 	const locked, drained = "lockdown: {text: power}\n", "drained: [{components: [pc1], text: fan}]\nplanned: [{components: [pc2], from: 2030-01-01T00:00:00Z, until: 2030-01-02T00:00:00Z, text: disks}]\n"
 	held := []*Drain{NewOrphanDrain("pc1", "found", minute(0)), NewOrphanDrain("pc3", "found", minute(0))}

@@ -140,8 +140,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadWaitsForNobodyAndTakesNoLinkForNothing fails by its time where a pipe
-// is waited for.
+// TestReadWaitsForNobodyAndTakesNoLinkForNothing times out if a read waits for a pipe.
 func TestReadWaitsForNobodyAndTakesNoLinkForNothing(t *testing.T) {
 	for _, tt := range []struct {
 		rule, want string
@@ -167,8 +166,8 @@ func TestReadWaitsForNobodyAndTakesNoLinkForNothing(t *testing.T) {
 	}
 }
 
-// FuzzParse feeds texts that nobody meant: no panic, bounded answers, and what is
-// read can be asked.
+// FuzzParse parses random texts. There is no panic, errors are short, and the methods of a
+// parsed plan work.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"lockdown: {text: \"power cut\", since: 2030-01-31T08:00:00Z}\n",

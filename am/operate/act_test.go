@@ -13,8 +13,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// state says what there is of slivers, slices, tasks, and the last n entries of
-// the journal.
+// state returns the slivers, slices, tasks, and the last n entries of the journal.
 func (s *site) state(entries int) string {
 	s.t.Helper()
 	var b strings.Builder
@@ -164,8 +163,8 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// A lease that ended while nobody served goes on: whoever makes the order has the
-// record, and with it the component.
+// A lease that ended while no server was running can be renewed: the sliver still has its record
+// and its component.
 func TestRenewWhatIsOver(t *testing.T) {
 	s := newSite(t)
 	s.commit(func(v *store.View) (cs store.ChangeSet, err error) {
@@ -204,7 +203,7 @@ func TestThaw(t *testing.T) {
 	}
 	has(t, "what is being removed is not prolonged", s.state(0), "s6 removing gen 2 until 02T11:00;")
 
-	// Of two slices of one name the one that is shut down is meant.
+	// Of two slices with one name, the command means the one that is shut down.
 	s = newSite(t)
 	s.commit(func(v *store.View) (cs store.ChangeSet, err error) {
 		x, _, err := v.Slice(twice)
@@ -217,8 +216,8 @@ func TestThaw(t *testing.T) {
 	}
 }
 
-// TestOrdersAreRefused holds that what cannot be done says why, and does nothing
-// at all, whatever else could have been.
+// TestOrdersAreRefused checks that an impossible command is refused with a reason and changes
+// nothing, also if a part of it would be possible.
 func TestOrdersAreRefused(t *testing.T) {
 	release := func(targets ...string) any { return operate.Release{Targets: targets, Operator: "dora"} }
 	renew := func(d time.Duration, targets ...string) any {
@@ -284,8 +283,7 @@ func TestOrdersAreRefused(t *testing.T) {
 	}
 }
 
-// A sliver of which its provider is still asked is nobody's yet: it can be
-// released, and not prolonged.
+// A sliver during its dry run can be released but not renewed.
 func TestSliversBeingAskedFor(t *testing.T) {
 	s := newSite(t)
 	s.commit(func(v *store.View) (cs store.ChangeSet, err error) {
@@ -302,7 +300,7 @@ func TestSliversBeingAskedFor(t *testing.T) {
 	}
 }
 
-// What a failing disk refuses has not happened, and is no mistake of the operator.
+// A write error changes nothing, and is not reported as a mistake of the operator.
 func TestStoreThatCannotWrite(t *testing.T) {
 	s := newSite(t)
 	s.store.Close()

@@ -114,9 +114,9 @@ func (s *site) many(n int) {
 	}
 }
 
-// TestStalledReadersAreBounded stops reading as many lists as may be read at one time:
-// who comes next waits until one of them goes on. The store goes on meanwhile; what
-// comes later is as it was, however long that takes.
+// TestStalledReadersAreBounded stops reading as many lists as may be read at one time. The next
+// reader waits until one of them continues. The store accepts changes meanwhile, and the stalled
+// lists continue with their old state.
 func TestStalledReadersAreBounded(t *testing.T) {
 	s := emptySite(t)
 	const slivers, readers = 3000, 2 // more than the socket holds
@@ -130,7 +130,7 @@ func TestStalledReadersAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const hurry = 500 * time.Millisecond // for whoever asks for no more
+	const hurry = 500 * time.Millisecond // the write timeout of the server
 	at := &http.Server{Handler: mux, WriteTimeout: hurry}
 	go at.Serve(l)
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -167,7 +167,7 @@ func TestStalledReadersAreBounded(t *testing.T) {
 	}
 	(<-next).Body.Close()
 
-	// Where there is no place, who asks gets nothing until they leave.
+	// A reader without a free place gets nothing until others end.
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	w := httptest.NewRecorder()
@@ -177,7 +177,7 @@ func TestStalledReadersAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzQuestions asks anything: what is not well-formed is never answered.
+// FuzzQuestions sends random queries. A malformed one is never answered.
 func FuzzQuestions(f *testing.F) {
 	f.Add("/slivers", "slice=exp-a&limit=1")
 	f.Add("/slices", "slice=%zz")
@@ -227,7 +227,7 @@ func FuzzOrders(f *testing.F) {
 			t.Errorf("%s %s: %d %s", what, body, w.Code, w.Body)
 		}
 		if w.Code == 400 {
-			return // it is no document
+			return // the body is no document
 		}
 		w = httptest.NewRecorder()
 		door.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader(body+"{}")))

@@ -1,4 +1,4 @@
 package operate
 
-// DoorsWith are Doors for so many readers at one time.
+// DoorsWith returns Doors with a limit of concurrent readers.
 var DoorsWith = endpoints

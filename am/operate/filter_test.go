@@ -24,7 +24,7 @@ func TestMatchesModel(t *testing.T) {
 	})
 }
 
-// A pattern of many stars must not cost more than it is long.
+// The cost of a pattern with many stars is linear in its length.
 func TestPatternsCannotCostMuch(t *testing.T) {
 	p := newPattern(strings.Repeat("*a", maxPattern/2-1) + "b")
 	done := make(chan bool)

@@ -18,8 +18,8 @@ import (
 	"patchbay/inventory"
 )
 
-// TestLinesAreStable holds the names and the order of fields, on which scripts of
-// operators rely, and that nothing of a client or a provider reaches a terminal.
+// TestLinesAreStable checks the names and the order of fields, on which scripts of operators
+// rely, and that texts of clients and providers are escaped for terminals.
 func TestLinesAreStable(t *testing.T) {
 	s := newSite(t)
 	for _, what := range operate.ListNames {
@@ -135,7 +135,7 @@ func TestSlipsInFilters(t *testing.T) {
 		{"slivers", operate.Filter{Slice: "exp-q"}, "there is no slice exp-q here; did you mean exp-a?"},
 		{"slices", operate.Filter{Slice: name(urn.Slice, "none").String()}, "there is no slice " + name(urn.Slice, "none").String()},
 		{"journal", operate.Filter{}, ""},
-		{"journal", operate.Filter{Slice: "none"}, ""}, // it may be long gone
+		{"journal", operate.Filter{Slice: "none"}, ""}, // it may have been deleted long ago
 		{"slivers", operate.Filter{Slice: alice.String()}, "is a user, not a slice"},
 		{"nodes", operate.Filter{Component: "pc11"}, "there is no component pc11; did you mean pc1?"},
 		{"tasks", operate.Filter{Component: "pc9"}, "there is no component pc9"},
@@ -162,8 +162,8 @@ func TestSlipsInFilters(t *testing.T) {
 	}
 }
 
-// TestDrainsOfNothing holds that operators see a name that is drained and no component
-// has: what had it may be in service.
+// TestDrainsOfNothing checks that operators see a drained name without a component. A renamed
+// component may be in service by mistake.
 func TestDrainsOfNothing(t *testing.T) {
 	s := newSite(t)
 	plan, err := maintenance.Parse([]byte("drained:\n- {components: [pc1, blade5..blade7], text: fan, by: dora}\n- components: [gone]\n"), "f")
@@ -195,8 +195,8 @@ func TestDrainsOfNothing(t *testing.T) {
 	}
 }
 
-// TestLatestOfTheJournal compares the latest entries with the end of all, in a
-// journal that has changes without entries between them.
+// TestLatestOfTheJournal compares the latest entries with the end of the whole list, in a journal
+// with changes without entries.
 func TestLatestOfTheJournal(t *testing.T) {
 	s := emptySite(t)
 	for i := range 300 {
@@ -220,7 +220,7 @@ func TestLatestOfTheJournal(t *testing.T) {
 	}
 }
 
-// TestStateOf holds that each status has a word that can be asked for.
+// TestStateOf checks that each status has a word that a filter accepts.
 func TestStateOf(t *testing.T) {
 	for _, status := range []am.Status{allocated, making, ready, notReady, failed, released,
 		{Allocation: am.Provisioned, Operational: am.Configuring}, {Allocation: am.Provisioned, Operational: am.Stopping}, {Allocation: am.Provisioned, Operational: am.UpdatingUsers}} {
@@ -236,8 +236,8 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-// TestListsTellWhatIsOver: from the end of its lease on, a sliver is listed as expired
-// and counts for nobody, although nobody has ended it.
+// TestListsTellWhatIsOver checks that a sliver is listed as expired from the end of its lease on,
+// also before the runner ends it, and is not counted in other states.
 func TestListsTellWhatIsOver(t *testing.T) {
 	s := newSite(t)
 	err := s.store.Commit(t.Context(), func(v *store.View) (cs store.ChangeSet, err error) {

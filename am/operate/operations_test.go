@@ -42,7 +42,7 @@ drained:
   - {components: [pc4], text: fan broken, since: 2030-01-01T00:00:00Z, by: dora}
 `
 
-// now is when all of this happens.
+// now is the time of all tests.
 var now = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func name(kind, n string) urn.URN {
@@ -57,7 +57,7 @@ var (
 	twice      = urn.URN{Authority: "other.example.org", Type: urn.Slice, Name: "exp-b"}
 )
 
-// hostile is what a client may call a node, and a provider may say.
+// hostile is a text that a client may use as the name of a node and a provider as a message.
 const hostile = "x\x1b[31m\u202e\u009b2J\n"
 
 var (

@@ -127,8 +127,8 @@ func TestPatternsThatCoverOthers(t *testing.T) {
 	}
 }
 
-// FuzzPatterns holds the matcher against one that is slow and plain, and what
-// covers and mayMatch promise against the matcher.
+// FuzzPatterns compares the matcher with a slow and simple one, and the results of covers and
+// mayMatch with the matcher.
 func FuzzPatterns(f *testing.F) {
 	for _, s := range [][4]string{
 		{"example.net:a*b+user+*", "example.net:axb", "alice", "example.net:**+user+a*"},

@@ -142,7 +142,7 @@ func TestDiskIsCountedInItsSizes(t *testing.T) {
 		t.Errorf("explained as %q", text)
 	}
 	if text := r.Full(alice, a, Held{User: Amount{Nodes: 1, Disk: 20 << 10}}); !strings.Contains(text, "20G of disk") {
-		t.Errorf("who has all is told %q", text)
+		t.Errorf("at the limit the text is %q", text)
 	}
 }
 
@@ -250,8 +250,7 @@ func TestFullTellsWhenNothingMoreMayBeHad(t *testing.T) {
 	}
 }
 
-// BenchmarkAdmit is what a decision asks of a policy of which the last rule
-// decides.
+// BenchmarkAdmit measures a decision by the last rule of a policy.
 func BenchmarkAdmit(b *testing.B) {
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("%d rules", n), func(b *testing.B) {

@@ -11,8 +11,8 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// TestCaptures reads what a real client sent and got, writes it anew, and
-// reads that.
+// TestCaptures decodes recorded calls and answers of a real client, encodes them, and decodes the
+// result.
 func TestCaptures(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(require.Shared(t, "captures"), "*", "*.xml"))
 	if err != nil {
@@ -49,7 +49,7 @@ func TestCaptures(t *testing.T) {
 				t.Errorf("%s: %v", file, err)
 				continue
 			}
-			// One aggregate answers a time, which is read but never written.
+			// One aggregate answers a dateTime, which we decode but never encode.
 			for i, m := range v.(Struct) {
 				if at, ok := m.Value.(time.Time); ok {
 					v.(Struct)[i].Value = at.Format(time.RFC3339)

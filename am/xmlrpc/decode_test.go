@@ -118,7 +118,8 @@ func callOfBare(value string) string {
 	return "<methodCall>" + text
 }
 
-// TestISO88591IsDecoded: Apache XML-RPC 1.1 declares it, and PHP libraries may.
+// TestISO88591IsDecoded checks the encoding that Apache XML-RPC 1.1 declares and PHP libraries may
+// use.
 func TestISO88591IsDecoded(t *testing.T) {
 	for _, tt := range []struct{ rule, in, want string }{
 		{"plain ASCII", latin1Declaration + callOfBare("<value>plain</value>"), "plain"},

@@ -152,8 +152,8 @@ func TestAccessors(t *testing.T) {
 	}
 }
 
-// FuzzDecodeCall: no input breaks the reader, and what it accepts and the
-// writer can write comes back the same.
+// FuzzDecodeCall checks that no input causes a panic, and that an accepted call is the same after
+// encoding and decoding.
 func FuzzDecodeCall(f *testing.F) {
 	f.Add([]byte("<methodCall><methodName>GetVersion</methodName></methodCall>"))
 	f.Add([]byte(callOf("<value>a<![CDATA[<]]>&#233;&#13;</value>")))
@@ -181,8 +181,8 @@ func FuzzDecodeCall(f *testing.F) {
 	})
 }
 
-// FuzzAppendText: whatever the text, the document stays a document and ASCII,
-// and no character that XML can carry is lost.
+// FuzzAppendText checks that the document with any text is well-formed and ASCII, and keeps every
+// character that XML permits.
 func FuzzAppendText(f *testing.F) {
 	f.Add("a<b>&\r\n\x00\xffé")
 	f.Fuzz(func(t *testing.T, s string) {

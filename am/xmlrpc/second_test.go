@@ -14,8 +14,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// secondCall reads a call from a tree that libxml2 made. It knows nothing of
-// limits and trusts the shape, for it is only asked about what was accepted.
+// secondCall reads a call from a tree of libxml2. It checks neither limits nor the structure,
+// because it only gets accepted calls.
 func secondCall(root *xmltree.Element) Call {
 	c := Call{Params: []Value{}}
 	for _, e := range root.Elements() {
@@ -61,8 +61,8 @@ func secondValue(e *xmltree.Element) Value {
 	return v
 }
 
-// bare is a document without what DecodeCall never looks at: attributes,
-// processing instructions and the XML declaration.
+// bare is a document without the parts that DecodeCall ignores: attributes, processing
+// instructions and the XML declaration.
 func bare(in []byte) string {
 	if declaresLatin1(in) {
 		var text []rune
@@ -94,8 +94,8 @@ func bare(in []byte) string {
 	}
 }
 
-// tolerated are mistakes in XML that DecodeCall passes over and libxml2 does
-// not: all are in what bare takes away.
+// tolerated are mistakes in XML that DecodeCall ignores and libxml2 does not. All are in parts
+// that bare removes.
 var tolerated = []struct{ rule, call string }{
 	{"a prefix that is not declared", `<methodCall><methodName>A</methodName><params><param><value><ex:nil/></value></param></params></methodCall>`},
 	{"a prefix that is declared as it must not be", `<methodCall xmlns:xml="u:u"><methodName>A</methodName></methodCall>`},
@@ -134,8 +134,7 @@ func compareCalls(t *testing.T, in []byte) {
 	}
 }
 
-// FuzzReading holds what a call means against what it means to whoever reads it
-// with libxml2.
+// FuzzReading compares a decoded call with the same call read by libxml2.
 func FuzzReading(f *testing.F) {
 	for _, in := range []string{
 		"<methodCall><methodName>GetVersion</methodName></methodCall>",
@@ -164,7 +163,7 @@ func FuzzReading(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) { compareCalls(t, in) })
 }
 
-// TestToleratedMistakes fails when one is tolerated no longer, or by both.
+// TestToleratedMistakes fails if a mistake is no longer tolerated, or also tolerated by libxml2.
 func TestToleratedMistakes(t *testing.T) {
 	for _, k := range tolerated {
 		if _, err := DecodeCall([]byte(k.call), Limits{}); err != nil {

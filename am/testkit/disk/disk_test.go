@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// write makes one of each kind of call, and says what each gave.
+// write makes one call of each kind and prints its result.
 func write(dir string) {
 	say := func(what string, err error) { fmt.Println(what, err) }
 	if err := os.Chdir(dir); err != nil {
@@ -57,7 +57,7 @@ func write(dir string) {
 	say("write", err)
 }
 
-// calls are what write does, by its own words.
+// calls are the calls of write, as it prints them.
 var calls = []Kind{Write, Write, Sync, Sync, Truncate, Allocate, Link, Rename, Remove, Write}
 
 func writer(dir string) *exec.Cmd {
@@ -115,8 +115,8 @@ func TestUndisturbedCallsAreDone(t *testing.T) {
 	}
 }
 
-// TestEveryCallCanFail fails each call in each way, and looks at what the
-// program was told, at the others, and at what was left.
+// TestEveryCallCanFail fails each call in each way. It checks the error that the program gets,
+// the other calls, and the files that are left.
 func TestEveryCallCanFail(t *testing.T) {
 	Available(t)
 	rows := 0

@@ -22,8 +22,8 @@ import (
 
 const inside = "CENSUS_TEST_INSIDE"
 
-// TestMain runs the tests as root in mount, network and IPC namespaces of
-// their own, so that what they plant on "the host" is on nobody else's.
+// TestMain runs the tests as root in mount, network and IPC namespaces of their own, so that
+// their leaks do not affect the real host.
 func TestMain(m *testing.M) {
 	if os.Geteuid() != 0 || os.Getenv(inside) != "" {
 		if os.Getenv(inside) != "" {
@@ -358,12 +358,12 @@ func TestWhatIsOthersDoesNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lines := hoststate.Diff(before, take(t, o)); len(lines) != 3 {
-		t.Errorf("a file by its name, one by its text and a link by its target are not told:\n%s", strings.Join(lines, "\n"))
+		t.Errorf("a file by its name, one by its text and a link by its target are not reported:\n%s", strings.Join(lines, "\n"))
 	}
 }
 
-// A package's tests run beside others': an interface or a mount of one of them is
-// there before or after, and says whose it is.
+// Tests of several packages run at the same time. An interface or a mount of another one may
+// appear or disappear, and its name has its owner.
 func TestWhatNeighboursHaveOnTheHostDoesNotCount(t *testing.T) {
 	require.TUN(t)
 	require.Root(t)
@@ -388,7 +388,7 @@ func TestWhatNeighboursHaveOnTheHostDoesNotCount(t *testing.T) {
 	}
 	defer mount(t, "state-n1", dir, "tmpfs", 0)()
 	if lines := hoststate.Diff(before, take(t, o)); !slices.ContainsFunc(lines, func(s string) bool { return strings.Contains(s, "mount on the host at "+dir) }) {
-		t.Errorf("the own mount is not told:\n%s", strings.Join(lines, "\n"))
+		t.Errorf("the own mount is not reported:\n%s", strings.Join(lines, "\n"))
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// double stands in for a test and remembers how it ended.
+// double replaces a test and records how it ended.
 type double struct {
 	testing.TB
 	outcome string

@@ -19,7 +19,7 @@ func (f *failing) Fatalf(_ string, args ...any) {
 	runtime.Goexit()
 }
 
-// fatal gives what wait fails with.
+// fatal returns the failure of wait.
 func fatal(t *testing.T, wait func(t testing.TB)) string {
 	t.Setenv("PATCHBAY_WAIT", "0.0001")
 	f := &failing{TB: t}
