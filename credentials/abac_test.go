@@ -20,8 +20,7 @@ func principalXML(key string) string {
 	return "<ABACprincipal><keyid>" + key + "</keyid></ABACprincipal>"
 }
 
-// TestABACRules reads each kind of rule that RT0 knows; that only one of them
-// is of use is decided elsewhere.
+// TestABACRules parses each kind of RT0 rule. Other tests check which kind is accepted.
 func TestABACRules(t *testing.T) {
 	head := "<version>1.1</version><head>" + principalXML(keyA) + "<role>r</role></head>"
 	a, _ := parseKeyID(keyA)
@@ -80,7 +79,7 @@ func TestPrivilegeNames(t *testing.T) {
 	}
 }
 
-// FuzzReadContent reads whatever a signer may have put into a credential.
+// FuzzReadContent reads any content that a signer may put into a credential.
 func FuzzReadContent(f *testing.F) {
 	f.Add(rt0("<version>1.1</version><head>" + principalXML(keyA) + "<role>speaks_for_" + keyA + "</role></head><tail>" + principalXML(keyB) + "</tail>"))
 	f.Add(rt0("<version>1.0</version><head/>"))

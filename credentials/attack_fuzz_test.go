@@ -44,8 +44,7 @@ func inner(doc string) string {
 	return doc
 }
 
-// signs is what somebody makes who has a good key and writes what he likes; it is
-// empty where that cannot be signed.
+// signs returns any document signed with a valid key; "" if it cannot be signed.
 func signs(doc, id string, by *pki.Entity) string {
 	signed, err := dsig.Sign([]byte(doc), id, by.Key, []*cert.Certificate{by.Certificate}, dsig.SignOptions{})
 	if err != nil {
@@ -54,9 +53,8 @@ func signs(doc, id string, by *pki.Entity) string {
 	return string(signed)
 }
 
-// FuzzDelegate has alice sign anything as what she delegates. She may hand on
-// bind, and until noon of tomorrow, and in one slice: whatever she writes, nobody
-// gets more.
+// FuzzDelegate has alice sign any content as a delegation. She may delegate bind until noon of
+// tomorrow, for one slice. No delegation gives more.
 func FuzzDelegate(f *testing.F) {
 	w := newWorld(f)
 	w.alice = pki.User(f, w.sa, aliceURN, "p256")
@@ -113,8 +111,8 @@ func FuzzDelegate(f *testing.F) {
 	})
 }
 
-// FuzzSpeech has bob sign anything as his word. Whatever he writes, nobody speaks
-// for alice.
+// FuzzSpeech has bob sign any content as a speaks-for credential. None lets a tool speak for
+// alice.
 func FuzzSpeech(f *testing.F) {
 	w := newWorld(f)
 	w.bob = pki.User(f, w.sa, bobURN, "p256")

@@ -15,15 +15,14 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// certificateAttacks are by certificates that nobody should believe.
+// certificateAttacks use certificates that must not be accepted.
 func certificateAttacks(t *testing.T, w *world) []attack {
 	return slices.Concat(
 		callerAttacks(t, w), chainAttacks(t, w), dateAttacks(t, w), keyAttacks(t, w), prefixAttacks(t, w), revocationAttacks(t, w), crowdAttacks(t, w),
 	)
 }
 
-// calls is a scene with alice's credential, called by whoever shows these
-// certificates.
+// calls is a scene with alice's credential and a caller with these certificates.
 func (s scene) calls(raw ...[]byte) scene {
 	s.caller = raw
 	return s
@@ -34,8 +33,7 @@ func (s scene) trusts(list ...*pki.Entity) scene {
 	return s
 }
 
-// callerAttacks are certificates of a TLS client that name somebody else, or
-// nobody.
+// callerAttacks are client certificates with the name of another user, or without one.
 func callerAttacks(t *testing.T, w *world) []attack {
 	good := shows(w.sliceCredential().Signed(t))
 	der := func(s pki.Subject) []byte { s.Key = "rsa2"; return pki.DER(t, w.sa, s) }
@@ -70,8 +68,7 @@ func callerAttacks(t *testing.T, w *world) []attack {
 	}
 }
 
-// chainAttacks are clients in alice's name whose certificates somebody issued
-// who may not.
+// chainAttacks are client certificates with alice's name from an issuer that may not issue them.
 func chainAttacks(t *testing.T, w *world) []attack {
 	good := shows(w.sliceCredential().Signed(t))
 	alice := pki.Subject{URIs: []string{aliceURN}, Key: "rsa2"}
@@ -116,8 +113,8 @@ func chainAttacks(t *testing.T, w *world) []attack {
 	}
 }
 
-// nameless is a scene whose client has a root without URN, which the operator
-// lets speak for some.
+// nameless is a scene whose client has a root without URN. The operator accepts this root for
+// some authorities.
 func nameless(t *testing.T, w *world, s scene, authorities []string) scene {
 	root := pki.Issue(t, nil, pki.Subject{CN: "root", CA: true, Key: "rsa5"})
 	s.anchors = func() *cert.Anchors {
@@ -126,8 +123,7 @@ func nameless(t *testing.T, w *world, s scene, authorities []string) scene {
 	return s.calls(pki.DER(t, root, pki.Subject{URIs: []string{aliceURN}, Key: "rsa2"}))
 }
 
-// dateAttacks are with certificates whose time is over, or has not begun, in
-// every part that a certificate can have.
+// dateAttacks use expired and not yet valid certificates at every position of a chain.
 func dateAttacks(t *testing.T, w *world) []attack {
 	past := pki.Subject{From: now.Add(-2 * time.Hour), To: now.Add(-time.Minute)}
 	future := pki.Subject{From: now.Add(time.Hour)}
@@ -176,7 +172,7 @@ func dateAttacks(t *testing.T, w *world) []attack {
 			attack{14, "expired certificate of " + p.name, rule.CertificateExpired, p.make(past), p.make(pki.Subject{})},
 			attack{14, "not yet valid certificate of " + p.name, rule.CertificateStarted, p.make(future), p.make(pki.Subject{})})
 	}
-	// All that an anchor issued ends with it, although it lies in the trust folder.
+	// Certificates end with their anchor, although it is in the trust folder.
 	old := issue(nil, past, saURN, "rsa1", true)
 	c := pki.Credential{
 		Owner: []*pki.Entity{pki.User(t, old, aliceURN, "rsa2")}, Target: []*pki.Entity{pki.User(t, old, sliceURN, "rsa3")},
@@ -188,8 +184,7 @@ func dateAttacks(t *testing.T, w *world) []attack {
 	return append(rows, attack{35, "expired anchor in the trust folder", rule.CertificateExpired, gone, before})
 }
 
-// keyAttacks are with keys and signatures of certificates that are too weak, or
-// cost too much.
+// keyAttacks use keys and signatures of certificates that are too weak or too expensive to verify.
 func keyAttacks(t *testing.T, w *world) []attack {
 	good := shows(w.sliceCredential().Signed(t))
 	key := func(name string) scene {
@@ -216,8 +211,7 @@ func keyAttacks(t *testing.T, w *world) []attack {
 	}
 }
 
-// prefixes are pairs of authorities of which the first does not speak for the
-// second, and one that it speaks for.
+// prefixes are triples of an authority, one that it may not issue for, and one that it may issue for.
 var prefixes = []struct{ authority, other, below, why string }{
 	{"example.net", "example.net.evil", "example.net:evil", "a name that begins alike"},
 	{"example.net", "xexample.net", "example.net:x", "a name that ends alike"},
@@ -229,8 +223,8 @@ var prefixes = []struct{ authority, other, below, why string }{
 	{"example.net:lab", "example.net:desk", "example.net:lab:desk", "the one beside it"},
 }
 
-// prefixAttacks have a trusted authority issue a user whose authority's name
-// only looks like one below its own.
+// prefixAttacks have a trusted authority issue a user of an authority whose name only looks like
+// one of its sub-authorities.
 func prefixAttacks(t *testing.T, w *world) (rows []attack) {
 	for _, p := range prefixes {
 		issuer := pki.Authority(t, nil, "urn:publicid:IDN+"+p.authority+"+authority+sa", "rsa5")
@@ -245,7 +239,7 @@ func prefixAttacks(t *testing.T, w *world) (rows []attack) {
 	return rows
 }
 
-// revocationAttacks go on with what was revoked.
+// revocationAttacks use revoked certificates.
 func revocationAttacks(t *testing.T, w *world) []attack {
 	good := shows(w.sliceCredential().Signed(t)).calls(w.alice.Raw)
 	under := func(s scene, file, text string) scene {
@@ -272,8 +266,8 @@ func revocationAttacks(t *testing.T, w *world) []attack {
 	}
 }
 
-// twinOf is a client that an ECDSA key has certified, who shows his certificate
-// with (r, n-s) in place of (r, s). What is denied is the first form, or another's.
+// twinOf is a client with a certificate signed by an ECDSA key, who presents it with (r, n-s) in
+// place of (r, s). The deny list has the first form, or another certificate.
 func twinOf(t *testing.T, w *world, denied bool) scene {
 	curve := pki.Authority(t, nil, saURN, "p256")
 	alice := pki.User(t, curve, aliceURN, "rsa2")
@@ -288,7 +282,7 @@ func twinOf(t *testing.T, w *world, denied bool) scene {
 	return s
 }
 
-// crowdAttacks make a chain that is hard to find.
+// crowdAttacks make the search for a chain expensive.
 func crowdAttacks(t *testing.T, w *world) []attack {
 	long := func(levels int) scene {
 		chain := []*pki.Entity{w.sa}
@@ -306,9 +300,8 @@ func crowdAttacks(t *testing.T, w *world) []attack {
 	}
 }
 
-// hidden is a credential delegated to bob, of which all that alice signed and all
-// that is hers must be traced through one issuer. It comes last, behind others of
-// its name that issued nothing.
+// hidden is a credential delegated to bob. The chains of all its parts lead through one issuer,
+// which comes last, behind others of the same name that issued nothing.
 func hidden(t *testing.T, w *world, key string, others int) scene {
 	issuer := pki.Subject{URIs: []string{"urn:publicid:IDN+example.org+authority+ma"}, CA: true, Key: "rsa5"}
 	ma := pki.Issue(t, w.sa, issuer)

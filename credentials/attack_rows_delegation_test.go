@@ -10,7 +10,7 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// delegationAttacks hand on what is not theirs to hand on, or more of it.
+// delegationAttacks delegate privileges that the signer may not delegate, or more than they have.
 func delegationAttacks(t *testing.T, w *world) []attack {
 	type (
 		list  = []*pki.Entity
@@ -23,7 +23,7 @@ func delegationAttacks(t *testing.T, w *world) []attack {
 	mallory := pki.User(t, w.sa, "urn:publicid:IDN+example.org+user+mallory", "rsa2")
 	net := pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+sa", "rsa5")
 	eve := pki.User(t, net, "urn:publicid:IDN+example.net+user+eve", "rsa5")
-	// to is what alice delegated to somebody, and changed.
+	// to is a changed delegation of alice to an entity.
 	to := func(who *pki.Entity, change func(c chain) chain) scene {
 		levels := w.handedOn(who)
 		if change != nil {
@@ -59,7 +59,7 @@ func delegationAttacks(t *testing.T, w *world) []attack {
 		return list{pki.Issue(t, w.sa, pki.Subject{URIs: []string{uri}, Key: key, From: now.Add(-2 * time.Hour), To: now.Add(-time.Minute)})}
 	}
 	loop := func(n int) scene { return shows(pki.Delegated(t, w.loop(n)...)) }
-	// speech is alice's word for the tool, and may hold another as parent.
+	// speech is alice's speaks-for credential for the tool, perhaps with a parent.
 	speech := func(parent string) scene {
 		c := w.oldSpeaksFor()
 		c.Parent, c.ID = parent, "ref1"

@@ -14,12 +14,12 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// documentAttacks are on the text, before anything in it is looked at.
+// documentAttacks are attacks by the text of the document, before its content is examined.
 func documentAttacks(t *testing.T, w *world) []attack {
 	doc := w.sliceCredential().Signed(t)
 	good := shows(doc)
 	edit := func(old, by string) scene { return shows(replace(t, doc, old, by)) }
-	// signed has the change signed too, by somebody who asks for no limits.
+	// signed signs the changed document with a signer without limits.
 	signed := func(old, by string) scene {
 		return shows(pki.Forgery{}.Signed(t, replace(t, w.sliceCredential().Unsigned(), old, by), "ref0", w.sa))
 	}
@@ -34,7 +34,7 @@ func documentAttacks(t *testing.T, w *world) []attack {
 		return shows(replace(t, replace(t, doc, root, doctype(subset)), "+slice+s1</target_urn>", "+slice+&s;</target_urn>"))
 	}
 	long := signed(serial, "<serial>"+strings.Repeat("a", 100)+"</serial>")
-	// blown has references for the hundred letters that were signed.
+	// blown replaces the hundred signed letters with references.
 	blown := func(references, subset string) scene {
 		return long.under(t, strings.Repeat("a", 100), references).under(t, root, doctype(subset))
 	}
@@ -112,7 +112,7 @@ func (s scene) under(t testing.TB, old, by string) scene {
 	return s
 }
 
-// laughs are entities that make 10 to the power of n letters.
+// laughs are entities that expand to 10^n letters.
 func laughs(n int) string {
 	s := `<!ENTITY a0 "a">`
 	for i := range n {
@@ -129,8 +129,7 @@ func numbered(n int, format string) string {
 	return b.String()
 }
 
-// repeated is a credential whose canonical octets name a namespace n times that
-// the document names once.
+// repeated is a credential whose canonical form has a namespace n times, and the document once.
 func (w *world) repeated(t testing.TB, n int) scene {
 	doc := w.sliceCredential().Unsigned()
 	doc = replace(t, doc, "</credential>", `<extensions xmlns:n="urn:`+strings.Repeat("n", 240)+`">`+strings.Repeat("<n:x/>", n)+"</extensions></credential>")

@@ -12,8 +12,7 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// meaningAttacks are with credentials that are genuine and do not say what they
-// are presented for.
+// meaningAttacks use genuine credentials for something that they do not permit.
 func meaningAttacks(t *testing.T, w *world) []attack {
 	return slices.Concat(
 		signerAttacks(t, w), targetAttacks(t, w), nameAttacks(t, w), privilegeAttacks(t, w), formAttacks(t, w), delegationAttacks(t, w),
@@ -28,13 +27,13 @@ func (w *world) one(t *testing.T, change func(*pki.Credential)) scene {
 	return shows(c.Signed(t))
 }
 
-// signed is a scene whose credential somebody else has signed.
+// signed is a scene whose credential has another signer.
 func (w *world) signed(t *testing.T, by ...*pki.Entity) scene {
 	t.Helper()
 	return w.one(t, func(c *pki.Credential) { c.Signer = by })
 }
 
-// edited is a scene whose credential was written otherwise and then signed.
+// edited is a scene whose credential was edited before it was signed.
 func (w *world) edited(t *testing.T, old, by string) scene {
 	t.Helper()
 	return w.one(t, func(c *pki.Credential) {
@@ -42,8 +41,7 @@ func (w *world) edited(t *testing.T, old, by string) scene {
 	})
 }
 
-// signerAttacks are signed by one that an anchor vouches for, and that may not
-// sign this.
+// signerAttacks have a trusted signer that may not sign this credential.
 func signerAttacks(t *testing.T, w *world) []attack {
 	good := w.signed(t, w.sa)
 	named := func(kind, name string) *pki.Entity {
@@ -108,7 +106,7 @@ func signerAttacks(t *testing.T, w *world) []attack {
 	return rows
 }
 
-// targetAttacks show what is another's, or about something else.
+// targetAttacks use the credential of another user or for another slice.
 func targetAttacks(t *testing.T, w *world) []attack {
 	good := w.signed(t, w.sa)
 	on := func(target ...*pki.Entity) scene {
@@ -153,7 +151,7 @@ func targetAttacks(t *testing.T, w *world) []attack {
 	}
 }
 
-// nameAttacks write another name beside a certificate than the one in it.
+// nameAttacks have another name beside a certificate than the one in it.
 func nameAttacks(t *testing.T, w *world) []attack {
 	good := w.signed(t, w.sa)
 	owner := func(e *pki.Entity, name string) scene {
@@ -196,8 +194,7 @@ func nameAttacks(t *testing.T, w *world) []attack {
 	return rows
 }
 
-// privilegeAttacks ask for more than is given, or write it so that it could be
-// read in two ways.
+// privilegeAttacks use privileges that are missing or ambiguous.
 func privilegeAttacks(t *testing.T, w *world) []attack {
 	given := func(list ...string) scene {
 		return w.one(t, func(c *pki.Credential) { c.Privileges = list })
@@ -237,8 +234,8 @@ func privilegeAttacks(t *testing.T, w *world) []attack {
 	}
 }
 
-// formAttacks hold what could be read in two ways: signed, so that no signature
-// helps.
+// formAttacks are ambiguous documents. They are signed, so that the signature does not prevent
+// the attack.
 func formAttacks(t *testing.T, w *world) []attack {
 	edit := func(old, by string) scene { return w.edited(t, old, by) }
 	good := w.signed(t, w.sa)

@@ -14,8 +14,7 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// outsideAttacks are attacks of each theme on documents that another program has
-// signed.
+// outsideAttacks are attacks of each theme with documents signed by another program.
 func outsideAttacks(t *testing.T, w *world) []attack {
 	xmlsec1 := require.Tool(t, "xmlsec1")
 	profile := algorithms[0]
@@ -91,8 +90,8 @@ func brokenValue(doc string) string {
 	return doc[:i] + string(rune('A'+(doc[i]-'A'+1)%26)) + doc[i+1:]
 }
 
-// hmacByXmlsec1 has another program sign by a secret that is the public key of an
-// entity, and shows the certificate beside it.
+// hmacByXmlsec1 has another program sign with HMAC, using the public key of an entity as the
+// secret, and adds the certificate.
 func hmacByXmlsec1(t testing.TB, xmlsec1, doc string, a algorithm, e *pki.Entity) string {
 	t.Helper()
 	secret := filepath.Join(t.TempDir(), "secret")

@@ -8,8 +8,8 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// outsideMeaning are attacks by what certificates are, and by what is said, with
-// documents that another program has signed.
+// outsideMeaning are attacks with certificates and with the content of documents that another
+// program has signed.
 func outsideMeaning(t *testing.T, w *world, xmlsec1 string) []attack {
 	keys := map[*pki.Entity]string{w.sa: "rsa1", w.alice: "rsa2", w.bob: "rsa4", w.tool: "rsa6"}
 	sign := func(doc, id string, chain ...*pki.Entity) string {

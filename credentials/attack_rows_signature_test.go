@@ -27,18 +27,18 @@ const (
 	inclusive = "http://www.w3.org/TR/2001/REC-xml-c14n-20010315"
 )
 
-// signatureAttacks are on what is signed, how, and by which key.
+// signatureAttacks are attacks on the signed content, the algorithm and the key.
 func signatureAttacks(t *testing.T, w *world) []attack {
 	return slices.Concat(changes(t, w), wrappings(t, w), references(t, w), keys(t, w), algorithmsOffList(t, w), transforms(t, w), leavesWithMarks(t, w), otherNames(t, w), expiries(t, w))
 }
 
-// by has the scene's caller be somebody else.
+// by replaces the caller of a scene.
 func (s scene) by(e *pki.Entity) scene {
 	s.caller = pki.Raw(e)
 	return s
 }
 
-// changes are made to what was signed, or take the signature away.
+// changes modify signed content or remove the signature.
 func changes(t *testing.T, w *world) []attack {
 	credential := w.sliceCredential()
 	doc := credential.Signed(t)
@@ -50,7 +50,7 @@ func changes(t *testing.T, w *world) []attack {
 	others := of(credential, func(c *pki.Credential) { c.Target = []*pki.Entity{w.other, w.sa} }).Signed(t)
 	poor := of(credential, func(c *pki.Credential) { c.Privileges = []string{"info"} }).Signed(t)
 	old := of(credential, func(c *pki.Credential) { c.Expires = "2026-11-20T12:00:00Z" }).Signed(t)
-	value := func(doc string) func([]byte) []byte { // the value that another document is signed with
+	value := func(doc string) func([]byte) []byte { // the signature value of another document
 		b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(strings.NewReplacer("<SignatureValue>", "", "</SignatureValue>", "").Replace(intermediates(doc, "<SignatureValue>", "</SignatureValue>"))), ""))
 		if err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func changes(t *testing.T, w *world) []attack {
 	handed := w.handedOn(w.bob)
 	handed[1].Privileges = []string{"info"}
 	inner := pki.Sign(t, pki.Nest(handed...).Unsigned(), "ref0", false, w.sa)
-	widened := func(doc string) scene { // alice changes what she hands on, then signs
+	widened := func(doc string) scene { // alice changes the delegated credential, then signs
 		return shows(pki.Sign(t, doc, "ref1", false, w.alice, w.sa)).by(w.bob)
 	}
 	handed[0].Privileges = []string{"embed"}
@@ -100,7 +100,7 @@ func changes(t *testing.T, w *world) []attack {
 	}
 }
 
-// wrappings put what was signed beside what is meant to be read.
+// wrappings add unsigned content beside the signed content, so that it may be read instead.
 func wrappings(t *testing.T, w *world) []attack {
 	doc := w.sliceCredential().Signed(t)
 	good := shows(doc)
@@ -162,7 +162,7 @@ func twice(t testing.TB, w *world, between string) string {
 	return pki.Sign(t, pki.Sign(t, doc, "ref0", false, w.sa), "ref1", false, w.alice, w.sa)
 }
 
-// references say what is signed, in other ways than by the credential's id.
+// references refer to the signed content in other ways than by the credential's id.
 func references(t *testing.T, w *world) []attack {
 	doc := w.sliceCredential().Signed(t)
 	good := shows(doc)
@@ -196,7 +196,7 @@ func references(t *testing.T, w *world) []attack {
 	}
 }
 
-// keys are not those of whom the document names.
+// keys are attacks with keys of other entities than the document names.
 func keys(t *testing.T, w *world) []attack {
 	credential := w.sliceCredential()
 	doc := credential.Signed(t)
@@ -234,7 +234,7 @@ func keys(t *testing.T, w *world) []attack {
 	}
 }
 
-// surplus are signatures that refer to nothing that is there.
+// surplus returns signatures that refer to no existing element.
 func surplus(n int) string {
 	return numbered(n, `<Signature xmlns="http://www.w3.org/2000/09/xmldsig#"><SignedInfo><Reference URI="#x%d"/></SignedInfo></Signature>`)
 }
@@ -250,7 +250,7 @@ func signSHA256(t testing.TB, e *pki.Entity, info []byte) []byte {
 	return value
 }
 
-// keyValue is an RSA key as it stands beside a certificate.
+// keyValue is an RSA key in the form for KeyInfo.
 func keyValue(t testing.TB, e *pki.Entity) string {
 	t.Helper()
 	key, ok := e.PublicKey.(*rsa.PublicKey)
@@ -260,7 +260,7 @@ func keyValue(t testing.TB, e *pki.Entity) string {
 	return fmt.Sprintf("<KeyValue><RSAKeyValue><Modulus>%s</Modulus><Exponent>AQAB</Exponent></RSAKeyValue></KeyValue>", base64.StdEncoding.EncodeToString(key.N.Bytes()))
 }
 
-// algorithmsOffList are signatures that do not prove what a signature must.
+// algorithmsOffList are signatures with algorithms that are not permitted.
 func algorithmsOffList(t *testing.T, w *world) []attack {
 	unsigned := w.sliceCredential().Unsigned()
 	edit := func(old, by string) func(string) string {
@@ -342,7 +342,7 @@ func transforms(t *testing.T, w *world) []attack {
 	}
 }
 
-// leavesWithMarks hold more than text.
+// leavesWithMarks are elements that contain more than text.
 func leavesWithMarks(t *testing.T, w *world) []attack {
 	doc := w.sliceCredential().Signed(t)
 	good := shows(doc)
@@ -379,7 +379,7 @@ func leavesWithMarks(t *testing.T, w *world) []attack {
 	}
 }
 
-// otherNames are of other namespaces.
+// otherNames are elements of other namespaces.
 func otherNames(t *testing.T, w *world) []attack {
 	doc := w.sliceCredential().Signed(t)
 	good := shows(doc)
@@ -411,7 +411,7 @@ func otherNames(t *testing.T, w *world) []attack {
 	}
 }
 
-// expiries are over, or no dates.
+// expiries are times in the past, or no times.
 func expiries(t *testing.T, w *world) []attack {
 	at := func(text string) scene {
 		c := w.sliceCredential()

@@ -12,13 +12,13 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// speaksForAttacks are by tools that no user lets speak.
+// speaksForAttacks are by tools that no user permits to speak for them.
 func speaksForAttacks(t *testing.T, w *world) []attack {
 	return slices.Concat(abacAttacks(t, w), oldFormAttacks(t, w), speakerAttacks(t, w))
 }
 
-// speaks is a scene in which the tool speaks for alice, with her word for it and
-// her slice credential.
+// speaks is a scene in which the tool speaks for alice, with her speaks-for credential and her
+// slice credential.
 func (w *world) speaks(t *testing.T, word string) scene {
 	t.Helper()
 	s := shows(word, w.sliceCredential().Signed(t)).calls(w.tool.Raw)
@@ -26,19 +26,19 @@ func (w *world) speaks(t *testing.T, word string) scene {
 	return s
 }
 
-// forUser is the scene when the option names another.
+// forUser is the scene with another user in the option.
 func (s scene) forUser(name string) scene {
 	s.speakingFor = name
 	return s
 }
 
-// owned is a slice credential of somebody.
+// owned is a slice credential of an entity.
 func (w *world) owned(t *testing.T, by *pki.Entity) string {
 	t.Helper()
 	return w.one(t, func(c *pki.Credential) { c.Owner = []*pki.Entity{by} }).documents[0].Text
 }
 
-// abacAttacks are on the word in the form of ABAC.
+// abacAttacks are attacks on speaks-for credentials in ABAC form.
 func abacAttacks(t *testing.T, w *world) []attack {
 	second := pki.User(t, w.sa, "urn:publicid:IDN+example.org+tool+second", "rsa5")
 	stranger := pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+sa", "rsa5")
@@ -136,7 +136,7 @@ func (s scene) with(doc string) scene {
 	return s
 }
 
-// signedAgain has a second signature, which refers to nothing that is there.
+// signedAgain has a second signature, which refers to no existing element.
 func signedAgain(t *testing.T, s scene) scene {
 	doc := s.documents[0].Text
 	signature := intermediates(doc, "<Signature ", "</Signature>")
@@ -144,13 +144,13 @@ func signedAgain(t *testing.T, s scene) scene {
 	return s.with(replace(t, doc, "</signatures>", elsewhere.Replace(signature)+"</signatures>"))
 }
 
-// byTool is a word in alice's name, with her certificate and the tool's signature.
+// byTool is a speaks-for credential in alice's name, with her certificate and the tool's signature.
 func byTool(t *testing.T, w *world) scene {
 	alice := &pki.Entity{Certificate: w.alice.Certificate, Key: w.tool.Key}
 	return w.speaks(t, pki.Forgery{}.Signed(t, w.speaksFor().Unsigned(t), "ref0", alice))
 }
 
-// oldFormAttacks are on the word in the form that has no ABAC.
+// oldFormAttacks are attacks on speaks-for credentials in the older form without ABAC.
 func oldFormAttacks(t *testing.T, w *world) []attack {
 	type list = []*pki.Entity
 	word := func(change func(*pki.Credential)) scene {
@@ -187,14 +187,14 @@ func oldFormAttacks(t *testing.T, w *world) []attack {
 	}
 }
 
-// speakerAttacks are by those who may not speak, whatever word they have.
+// speakerAttacks are by callers who may not speak for others with any credential.
 func speakerAttacks(t *testing.T, w *world) []attack {
 	word := func(signer, tool *pki.Entity) string {
 		return pki.SpeaksFor{Signer: []*pki.Entity{signer, w.sa}, Tool: tool}.Signed(t)
 	}
 	good := w.speaks(t, word(w.alice, w.tool))
 	by := func(e *pki.Entity) scene { return w.speaks(t, word(w.alice, e)).calls(e.Raw) }
-	// named is the tool in somebody's name, with the word of that one.
+	// named is the tool under another name, with a speaks-for credential for that name.
 	named := func(e *pki.Entity) scene {
 		return shows(word(e, w.tool), w.owned(t, e)).calls(w.tool.Raw).forUser(e.URN.String())
 	}

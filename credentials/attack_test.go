@@ -19,8 +19,8 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// scene is somebody who calls and presents something. What is left out is right:
-// alice calls, wants to Allocate in the slice s1, and the sa is trusted.
+// scene is a call with its caller and credentials. Empty fields have valid values: alice calls
+// Allocate for the slice s1, and the sa is trusted.
 type scene struct {
 	documents   []credentials.Presented
 	caller      [][]byte // the certificates shown
@@ -32,16 +32,16 @@ type scene struct {
 	anchors     func() *cert.Anchors
 }
 
-// attack is somebody who must not get in.
+// attack is a call that must be refused.
 type attack struct {
 	number int // of the specification; 0 for none of it
 	name   string
-	// rule is the only rule that the refusal names.
+	// rule is the only rule in the refusal.
 	rule              rule.Rule
 	attack, neighbour scene
 }
 
-// themes are all attacks but those on what another program has signed.
+// themes are all attacks except those on documents signed by another program.
 var themes = []struct {
 	name string
 	rows func(*testing.T, *world) []attack
@@ -56,7 +56,7 @@ var themes = []struct {
 // shows is a scene with credentials.
 func shows(documents ...string) scene { return scene{documents: sfa(documents...)} }
 
-// try is what becomes of a scene. Nothing is remembered from an earlier one.
+// try authorizes a scene with a new authorizer, which remembers nothing.
 func (s scene) try(w *world) error {
 	if s.caller == nil {
 		s.caller = pki.Raw(w.alice)
@@ -83,7 +83,7 @@ func (s scene) try(w *world) error {
 	return err
 }
 
-// broken are the rules that a refusal names.
+// broken returns the rules in a refusal.
 func broken(t *testing.T, err error) []rule.Rule {
 	t.Helper()
 	denied, ok := errors.AsType[*credentials.DeniedError](err)

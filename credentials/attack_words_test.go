@@ -17,9 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write the refusals in testdata anew")
 
-// words holds what those who attack are told, and its finer code, against the
-// file of the theme, where there is one. What a library says that could not read
-// something is left out.
+// words compares the texts and codes of the refusals with the file of the theme, if there is
+// one. It omits error texts of libraries.
 func words(t *testing.T, w *world, theme string, rows []attack) {
 	t.Helper()
 	file := filepath.Join("testdata", "refusals", theme+".txt")

@@ -11,7 +11,7 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// TestOddButGoodCredentials are forms that are met, and that are no attack.
+// TestOddButGoodCredentials checks unusual but valid forms that deployed software uses.
 func TestOddButGoodCredentials(t *testing.T) {
 	w := newWorld(t)
 	delegated := pki.Delegated(t, w.handedOn(w.bob)...)
@@ -36,8 +36,8 @@ func TestOddButGoodCredentials(t *testing.T) {
 	}
 }
 
-// TestCredentialWhoseCertificatesCarryTheOddAIA has it on user, slice,
-// intermediate and anchor.
+// TestCredentialWhoseCertificatesCarryTheOddAIA has the extension in the certificates of user,
+// slice, intermediate and anchor.
 func TestCredentialWhoseCertificatesCarryTheOddAIA(t *testing.T) {
 	odd := func(issuer *pki.Entity, uri, key string, ca bool) *pki.Entity {
 		s := pki.Subject{URIs: []string{uri}, Key: key, CA: ca}
@@ -122,7 +122,7 @@ func BenchmarkAuthorize(b *testing.B) {
 		caller *pki.Entity
 		doc    string
 	}{"slice": {w.alice, w.sliceCredential().Signed(b)}, "delegated": {w.bob, pki.Delegated(b, w.handedOn(w.bob)...)}} {
-		// Two generations in turn remember nothing.
+		// Alternating generations of anchors prevent the use of the cache.
 		for name, generations := range map[string][]*cert.Anchors{"new": {pki.Anchors(w.sa), pki.Anchors(w.sa, w.tool)}, "remembered": {pki.Anchors(w.sa)}} {
 			b.Run(form+"/"+name, func(b *testing.B) {
 				w.z.SetAnchors(generations[0])

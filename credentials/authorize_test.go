@@ -85,8 +85,8 @@ func TestLatestCredentialCounts(t *testing.T) {
 	}
 }
 
-// TestRightEndsWithThePartThatEndsFirst shortens each credential and certificate
-// that a right rests on. What is remembered is refused afterwards.
+// TestRightEndsWithThePartThatEndsFirst shortens each credential and certificate that a right
+// depends on. Afterwards it is refused, also if it is cached.
 func TestRightEndsWithThePartThatEndsFirst(t *testing.T) {
 	w := newWorld(t)
 	soon := now.Add(2 * time.Hour)
@@ -178,8 +178,8 @@ func TestListOfCredentials(t *testing.T) {
 	}
 }
 
-// TestReasonPerCredential has them in the order presented, although only Over
-// finds out that one is for another slice.
+// TestReasonPerCredential checks that the reasons are in the order of the credentials, although
+// only Over detects that one is for another slice.
 func TestReasonPerCredential(t *testing.T) {
 	w := newWorld(t)
 	expired, elsewhere, bobs := w.sliceCredential(), w.sliceCredential(), w.sliceCredential()
@@ -201,8 +201,8 @@ func TestReasonPerCredential(t *testing.T) {
 	}
 }
 
-// TestSHA1IsSeen has each credential that counts signed with SHA-1; that it needs
-// the switch is among the attacks.
+// TestSHA1IsSeen signs each used credential with SHA-1, which must be reported. The attacks test
+// that SHA-1 needs the switch.
 func TestSHA1IsSeen(t *testing.T) {
 	w := newWorld(t)
 	w.z = credentials.New(pki.Anchors(w.sa), credentials.Config{SHA1Signatures: true})

@@ -8,8 +8,7 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// TestCallers are certificates that are vouched for; those that are not are among
-// the attacks.
+// TestCallers checks accepted certificates. The refused ones are among the attacks.
 func TestCallers(t *testing.T) {
 	w := newWorld(t)
 	sub := pki.Authority(t, w.sa, "urn:publicid:IDN+example.org:lab+authority+sa", "rsa5")
@@ -47,8 +46,8 @@ func FuzzIdentify(f *testing.F) {
 	})
 }
 
-// TestCallerIsOfOneGeneration: who was identified before the anchors changed is
-// judged by the new ones.
+// TestCallerIsOfOneGeneration checks that a caller who was identified before the anchors changed is
+// judged by the new anchors.
 func TestCallerIsOfOneGeneration(t *testing.T) {
 	w := newWorld(t)
 	tools := pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+ca", "rsa5")
@@ -60,7 +59,7 @@ func TestCallerIsOfOneGeneration(t *testing.T) {
 	}
 	early := w.z.Identify(pki.Raw(tool), now)
 	if err := ask(early); err == nil {
-		t.Fatal("a tool of nobody speaks")
+		t.Fatal("a tool without an anchor may speak")
 	}
 	w.z.SetAnchors(pki.Anchors(w.sa, tools))
 	if err := ask(early); err != nil {

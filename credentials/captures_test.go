@@ -50,8 +50,8 @@ func gids(t *testing.T, doc, name string) (list []*cert.Certificate) {
 	return list
 }
 
-// TestCredentialsOfTheReferenceImplementation reads what omni really sent, at
-// the time it sent it.
+// TestCredentialsOfTheReferenceImplementation authorizes recorded credentials of omni at the time
+// of the recording.
 func TestCredentialsOfTheReferenceImplementation(t *testing.T) {
 	at := time.Date(2026, 11, 20, 22, 0, 0, 0, time.UTC)
 	found := map[bool]int{}

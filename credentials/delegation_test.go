@@ -10,15 +10,14 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// handedOn is alice's credential for the slice s1, delegated to somebody.
+// handedOn is alice's credential for the slice s1, delegated to an entity.
 func (w *world) handedOn(to *pki.Entity) []pki.Credential {
 	outer := w.sliceCredential()
 	outer.Owner, outer.Signer, outer.CanDelegate = []*pki.Entity{to, w.sa}, []*pki.Entity{w.alice, w.sa}, "false"
 	return []pki.Credential{outer, w.sliceCredential()}
 }
 
-// TestDelegation are ways to hand a credential on; what must not be done is among
-// the attacks.
+// TestDelegation checks permitted delegations. The attacks have the others.
 func TestDelegation(t *testing.T) {
 	w := newWorld(t)
 	carol := pki.User(t, w.sa, "urn:publicid:IDN+example.org+user+carol", "rsa5")
@@ -82,8 +81,8 @@ func TestDelegation(t *testing.T) {
 	}
 }
 
-// An ABAC credential holds no owner and no target that could be compared. Its
-// maker need not be trusted: the kinds are looked at before any certificate.
+// An ABAC credential has no owner or target to compare. The types are checked before any
+// certificate, so its signer need not be trusted.
 func TestParentOfTheTypeABAC(t *testing.T) {
 	w := newWorld(t)
 	eve := pki.User(t, pki.Authority(t, nil, "urn:publicid:IDN+example.com+authority+sa", "rsa5"), aliceURN, "rsa4")
@@ -111,8 +110,7 @@ func TestParentOfTheTypeABAC(t *testing.T) {
 	}
 }
 
-// loop is a credential of n levels that goes to and fro between alice and bob
-// and ends with alice.
+// loop is a credential of n levels, delegated between alice and bob in turn and finally to alice.
 func (w *world) loop(n int) []pki.Credential {
 	levels := make([]pki.Credential, n)
 	who := []*pki.Entity{w.alice, w.bob}
@@ -127,8 +125,8 @@ func (w *world) loop(n int) []pki.Credential {
 	return levels
 }
 
-// TestIssuersOfADelegationMayComeFromAnyLevel has the member authority's
-// certificate in one place after the other.
+// TestIssuersOfADelegationMayComeFromAnyLevel puts the member authority's certificate in each
+// possible place.
 func TestIssuersOfADelegationMayComeFromAnyLevel(t *testing.T) {
 	type list = []*pki.Entity
 	for i := range 12 {

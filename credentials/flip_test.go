@@ -14,20 +14,19 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// harmless are the places of a document that no signature covers and nobody
-// reads: text that stands there between the first and the second.
+// harmless are the places of a document that are neither signed nor read: text between the first
+// and the second marker.
 var harmless = []struct{ name, from, to string }{
 	{"declaration of XML", "<?xml", "?>"},
 	{"where a schema lies", "xsi:noNamespaceSchemaLocation=", ">"},
 	{"certificate that nothing rests on", "<!-- surplus -->", "</X509Certificate>"},
 }
 
-// TestFlippedByteIsNeverAccepted changes two bits of every byte of real
-// credentials. What is changed is refused, but where the change is in a harmless
-// place; then all that is read is what it was.
+// TestFlippedByteIsNeverAccepted flips two bits in every byte of real credentials. The result is
+// refused, or the change is in a harmless place and the content read is the same.
 func TestFlippedByteIsNeverAccepted(t *testing.T) {
 	w := newWorld(t)
-	w.slice, w.bob = pki.User(t, w.sa, sliceURN, "p256"), pki.User(t, w.sa, bobURN, "p256") // who sign nothing
+	w.slice, w.bob = pki.User(t, w.sa, sliceURN, "p256"), pki.User(t, w.sa, bobURN, "p256") // they sign nothing
 	short := func(c pki.Credential) pki.Credential {                                        // without what the anchors hold
 		c.Owner, c.Target, c.Signer = c.Owner[:1], c.Target[:1], c.Signer[:1]
 		return c

@@ -10,7 +10,7 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// gidForms are the ways certificates are written in owner_gid and target_gid.
+// gidForms are the forms of certificates in owner_gid and target_gid.
 var gidForms = []struct {
 	form  string
 	write func(list []*pki.Entity) string
@@ -36,8 +36,8 @@ var gidForms = []struct {
 	{"one without end", func(l []*pki.Entity) string { return strings.Replace(pki.PEM(l...), "-----END", "----END", 1) }, "certificate 1"},
 }
 
-// TestFormsOfGIDs writes every certificate of a credential in each form: of the
-// only credential, of the outermost and of its parent.
+// TestFormsOfGIDs writes every certificate of a credential in each form: of a single credential,
+// and of an outermost one and its parent.
 func TestFormsOfGIDs(t *testing.T) {
 	w := newWorld(t)
 	pair := func(e *pki.Entity) []*pki.Entity { return []*pki.Entity{e, w.sa} }

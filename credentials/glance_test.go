@@ -8,8 +8,8 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// TestGlanceKnowsCallers: who is vouched for by a chain as they are in use is
-// known before any call; one whose chain costs more, once Identify knows it.
+// TestGlanceKnowsCallers checks that IdentifyCheaply knows callers with ordinary chains before any
+// call, and callers with expensive chains only after Identify.
 func TestGlanceKnowsCallers(t *testing.T) {
 	w := newWorld(t)
 	sub := pki.Authority(t, w.sa, "urn:publicid:IDN+example.org:lab+authority+sa", "rsa5")
@@ -27,17 +27,18 @@ func TestGlanceKnowsCallers(t *testing.T) {
 	raw := pki.Raw(pki.User(t, between, "urn:publicid:IDN+example.net:lab+user+dave", "rsa6"), between)
 	w.z.SetAnchors(pki.Anchors(w.sa, dear))
 	if u, ok := w.z.IdentifyCheaply(raw, now); ok {
-		t.Fatalf("%s is known at a glance: the test proves nothing", u)
+		t.Fatalf("%s is identified cheaply: the test proves nothing", u)
 	}
 	if c := w.z.Identify(raw, now); c.Err != nil {
-		t.Errorf("what Glance does not know Identify refuses: %v", c.Err)
+		t.Errorf("Identify refuses the expensive chain: %v", c.Err)
 	}
 	if u, ok := w.z.IdentifyCheaply(raw, now); !ok || u.Name != "dave" {
 		t.Errorf("not known after Identify: %s, %t", u, ok)
 	}
 }
 
-// TestGlanceRemembersStrangers: for a minute, and under the same anchors.
+// TestGlanceRemembersStrangers checks that IdentifyCheaply remembers an unknown caller for a
+// minute, and only under the same anchors.
 func TestGlanceRemembersStrangers(t *testing.T) {
 	w := newWorld(t)
 	start := w.alice.NotBefore
@@ -52,19 +53,19 @@ func TestGlanceRemembersStrangers(t *testing.T) {
 		t.Fatalf("%s is known before the certificate begins", u)
 	}
 	if _, ok := ask(59 * time.Second); ok {
-		t.Error("looked at again within a minute")
+		t.Error("verified again within a minute")
 	}
 	if _, ok := ask(time.Minute); !ok {
-		t.Error("not looked at again after a minute")
+		t.Error("not verified again after a minute")
 	}
 
 	w = newWorld(t)
 	ask(0)
 	w.z.SetAnchors(pki.Anchors(w.sa, pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+ca", "rsa5")))
 	if _, ok := ask(30 * time.Second); !ok {
-		t.Error("remembered beyond the anchors that did not vouch for it")
+		t.Error("still unknown after a change of the anchors")
 	}
 	if u, ok := w.z.IdentifyCheaply(nil, now); ok {
-		t.Errorf("nobody is %s", u)
+		t.Errorf("a caller without certificate is %s", u)
 	}
 }

@@ -29,9 +29,8 @@ func newDeepWorld(t *testing.T) deepWorld {
 	return w
 }
 
-// TestIssuersMayComeFromAnywhere leaves the certificates between leaf and
-// anchor out of one place after the other: TLS clients send any prefix of their
-// chain, and a GID need not hold its own.
+// TestIssuersMayComeFromAnywhere omits the certificates between leaf and anchor in each place.
+// TLS clients send any prefix of their chain, and a GID need not have its own.
 func TestIssuersMayComeFromAnywhere(t *testing.T) {
 	w := newDeepWorld(t)
 	type list = []*pki.Entity
@@ -49,7 +48,7 @@ func TestIssuersMayComeFromAnywhere(t *testing.T) {
 		{"the slice's issuer is nowhere", list{w.alice, w.ma}, list{w.alice, w.ma}, list{w.slice}, list{pki.Authority(t, w.ma, saURN, "rsa4"), w.ma}, am.CredentialUntrusted},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			w.z = newDeepWorld(t).z // that remembers nothing
+			w.z = newDeepWorld(t).z // with an empty cache
 			doc := pki.Credential{Owner: tt.owner, Target: tt.target, Signer: tt.sign, Privileges: []string{"*"}}.Signed(t)
 			for range 2 { // the second time from memory
 				g, err := w.z.Authorize(w.z.Identify(pki.Raw(tt.shown...), now), sfa(doc), "", credentials.RightAllocate, now)
@@ -70,8 +69,8 @@ func TestIssuersMayComeFromAnywhere(t *testing.T) {
 	}
 }
 
-// TestBorrowedIssuersProveNothingOfTheirOwn shows a caller's own certificate
-// alone, beside credentials that must not help it.
+// TestBorrowedIssuersProveNothingOfTheirOwn presents only a caller's own certificate, with
+// credentials whose certificates must not complete its chain.
 func TestBorrowedIssuersProveNothingOfTheirOwn(t *testing.T) {
 	w := newDeepWorld(t)
 	fakeMA := pki.Authority(t, nil, w.ma.URN.String(), "rsa4")

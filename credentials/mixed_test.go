@@ -12,8 +12,8 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// TestMixedCredentialsGiveNoMoreThanTheirOwners presents lists of credentials of
-// several owners, and holds each answer against a simple oracle.
+// TestMixedCredentialsGiveNoMoreThanTheirOwners presents lists of credentials of several owners,
+// and compares each answer with a simple model.
 func TestMixedCredentialsGiveNoMoreThanTheirOwners(t *testing.T) {
 	w := newWorld(t)
 	tool2 := pki.User(t, w.sa, "urn:publicid:IDN+example.org+tool+other", "rsa5")
@@ -149,8 +149,8 @@ func TestWhoeverIsDeniedEndsWhatIsRemembered(t *testing.T) {
 	}
 }
 
-// TestAnchorsMayChangeUnderCalls is for the race detector; the generations differ
-// in an anchor that has nothing to do with the callers.
+// TestAnchorsMayChangeUnderCalls is for the race detector. The sets of anchors differ in an anchor
+// that no caller uses.
 func TestAnchorsMayChangeUnderCalls(t *testing.T) {
 	w := newWorld(t)
 	docs := sfa(pki.Delegated(t, w.handedOn(w.bob)...))

@@ -35,9 +35,8 @@ var algorithms = []algorithm{
 // signer signs the credential of that id in a document.
 type signer func(t *testing.T, doc, id, key string, chain ...*pki.Entity) string
 
-// everyForm signs a slice credential, a delegated one and a speaks-for
-// credential, everything by the same kind of key, and has each accepted, and
-// refused when a name in it is changed.
+// everyForm signs a slice credential, a delegated one and a speaks-for credential with one kind of
+// key. Each is accepted, and refused after a change of a name in it.
 func everyForm(t *testing.T, key string, sign signer) {
 	t.Helper()
 	w := newWorld(t)
@@ -93,8 +92,8 @@ func TestEveryAlgorithmOfOurOwnSigner(t *testing.T) {
 	}
 }
 
-// TestXmlsec1SignsAndWeAuthorize has all of it signed by a foreign program, as
-// the reference implementation does.
+// TestXmlsec1SignsAndWeAuthorize signs all of them with xmlsec1, as the reference implementation
+// does.
 func TestXmlsec1SignsAndWeAuthorize(t *testing.T) {
 	xmlsec1 := require.Tool(t, "xmlsec1")
 	for _, a := range algorithms {

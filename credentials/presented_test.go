@@ -11,8 +11,8 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// TestExaminedAgainOnlyWhereMoreIsKnown: a second look at each credential would
-// be of no use, and double what a call costs.
+// TestExaminedAgainOnlyWhereMoreIsKnown checks that a refused credential is verified again only if
+// new certificates are known. Otherwise this would double the cost of a call in vain.
 func TestExaminedAgainOnlyWhereMoreIsKnown(t *testing.T) {
 	root := pki.Authority(t, nil, "urn:publicid:IDN+example.org+authority+root", "rsa1")
 	sa := pki.Authority(t, root, "urn:publicid:IDN+example.org+authority+sa", "rsa2")
@@ -37,8 +37,8 @@ func TestExaminedAgainOnlyWhereMoreIsKnown(t *testing.T) {
 	}
 }
 
-// TestChecksOfSignaturesAreBoundedPerCall has credentials whose certificates, of
-// costly keys, could have issued each other in every order.
+// TestChecksOfSignaturesAreBoundedPerCall has credentials whose certificates have expensive keys
+// and could have issued each other in every order.
 func TestChecksOfSignaturesAreBoundedPerCall(t *testing.T) {
 	sa := pki.Authority(t, nil, "urn:publicid:IDN+example.org+authority+sa", "rsa1")
 	bob := pki.User(t, sa, "urn:publicid:IDN+example.org+user+bob", "rsa3")
@@ -66,7 +66,7 @@ func TestChecksOfSignaturesAreBoundedPerCall(t *testing.T) {
 	if _, err := z.Authorize(known, last, "", RightListResources, pki.Now); err != nil {
 		t.Errorf("the good one is remembered: %v", err)
 	}
-	// A stranger gets less.
+	// An unknown caller has a lower limit.
 	x := examination{z.trust.Load(), cert.NewBudget(untrustedBudget), pki.Now}
 	for i, p := range docs[:2] {
 		if _, err := z.examine(x, p, nil); err == nil || strings.Contains(err.Error(), "it is not read") != (i > 0) {

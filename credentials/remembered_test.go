@@ -10,8 +10,8 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// TestRememberedCredentialsKeepNothingOfTheDocument: a statement is small,
-// however large the credential it was read from.
+// TestRememberedCredentialsKeepNothingOfTheDocument checks that a cached statement is small, also
+// if its credential is large.
 func TestRememberedCredentialsKeepNothingOfTheDocument(t *testing.T) {
 	w := newWorld(t)
 	levels := w.handedOn(w.bob)
@@ -44,7 +44,7 @@ func TestRememberedCredentialsKeepNothingOfTheDocument(t *testing.T) {
 		}
 	}
 	if grown := heap() - before; grown > 2<<20 {
-		t.Errorf("%d credentials of half a megabyte, remembered, hold %d kB", 2*n, grown>>10)
+		t.Errorf("%d cached credentials of half a megabyte use %d kB", 2*n, grown>>10)
 	}
 	runtime.KeepAlive(w)
 }

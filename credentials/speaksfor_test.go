@@ -14,7 +14,7 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// speaksFor is alice's word that the tool may act for her, in ABAC.
+// speaksFor is alice's speaks-for credential for the tool, in ABAC.
 func (w *world) speaksFor() pki.SpeaksFor {
 	return pki.SpeaksFor{Signer: []*pki.Entity{w.alice, w.sa}, Tool: w.tool}
 }
@@ -33,8 +33,7 @@ func (w *world) speak(t testing.TB, caller *pki.Entity, option string, docs ...s
 	return w.z.Authorize(w.caller(t, caller), sfa(docs...), option, credentials.RightAllocate, now)
 }
 
-// TestSpeaksFor are ways to give one's word in ABAC; what must not be done is among
-// the attacks.
+// TestSpeaksFor checks valid speaks-for credentials in ABAC. The attacks have the invalid ones.
 func TestSpeaksFor(t *testing.T) {
 	w := newWorld(t)
 	slice := w.sliceCredential().Signed(t)
@@ -90,8 +89,8 @@ func TestSpeaksFor(t *testing.T) {
 	}
 }
 
-// TestWhoeverSpeaks has callers use the option, or not; the refusals of those who
-// may not are among the attacks.
+// TestWhoeverSpeaks has callers with and without the option. The attacks have the callers who are
+// refused.
 func TestWhoeverSpeaks(t *testing.T) {
 	w := newWorld(t)
 	own := func(e *pki.Entity) string { return w.owned(t, e) }
@@ -101,7 +100,7 @@ func TestWhoeverSpeaks(t *testing.T) {
 		caller *pki.Entity
 		option string
 		docs   []string
-		as     string // who then holds the right; empty for nobody
+		as     string // the user with the right; "" for none
 	}{
 		{"option names the caller", w.alice, aliceURN, []string{slice}, aliceURN},
 		{"option names the caller, speaks-for beside", w.alice, aliceURN, []string{abac, slice}, aliceURN},
@@ -123,8 +122,8 @@ func TestWhoeverSpeaks(t *testing.T) {
 	}
 }
 
-// TestOperatorListsSpeakers is the list that narrows, or for users widens, who
-// may speak.
+// TestOperatorListsSpeakers checks the operator's list, which restricts the tools that may speak,
+// or permits users to speak.
 func TestOperatorListsSpeakers(t *testing.T) {
 	w := newWorld(t)
 	slice := w.sliceCredential().Signed(t)
@@ -162,8 +161,8 @@ func TestOperatorListsSpeakers(t *testing.T) {
 	}
 }
 
-// TestSignedTypeDecidesAndNotTheLabel gives every credential every label that
-// clients write, right or wrong, and one that nobody writes.
+// TestSignedTypeDecidesAndNotTheLabel gives every credential every label that clients write, right
+// or wrong, and an unknown one.
 func TestSignedTypeDecidesAndNotTheLabel(t *testing.T) {
 	w := newWorld(t)
 	slice := sfa(w.sliceCredential().Signed(t))[0]
@@ -199,8 +198,8 @@ func TestSignedTypeDecidesAndNotTheLabel(t *testing.T) {
 	}
 }
 
-// TestSpeaksForInAnyPlace is the iteration: junk, expired and foreign
-// credentials before, between and after; the first good one is taken.
+// TestSpeaksForInAnyPlace puts junk, expired and foreign credentials before, between and after
+// valid ones. The first valid one is used.
 func TestSpeaksForInAnyPlace(t *testing.T) {
 	w := newWorld(t)
 	slice, good := w.sliceCredential().Signed(t), w.speaksFor().Signed(t)
@@ -229,16 +228,16 @@ func TestSpeaksForInAnyPlace(t *testing.T) {
 	if !slices.Equal(numbers, []int{0, 1, 2, 3, 4, 5}) || !strings.Contains(err.Error(), "credential 3: it lets a tool speak for "+bobURN) {
 		t.Errorf("reasons for %v: %v", numbers, err)
 	}
-	// The good speaks-for credential needs no reason, all others get one.
+	// Every credential except the valid one has a reason in the refusal.
 	_, err = w.speak(t, w.tool, aliceURN, append(bad, good)...)
 	if e, ok = errors.AsType[*credentials.DeniedError](err); !ok || len(e.Reasons) != 4 {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestUsersIssuerMayComeWithSpeaksFor has a tool call whose slice credential
-// holds only the user's own certificate: what lies above came with the
-// signature of the speaks-for credential, in whatever order.
+// TestUsersIssuerMayComeWithSpeaksFor has a tool call with a slice credential that has only the
+// user's own certificate. The issuers are in the signature of the speaks-for credential, in any
+// order.
 func TestUsersIssuerMayComeWithSpeaksFor(t *testing.T) {
 	w := newDeepWorld(t)
 	tool := pki.User(t, w.ma, toolURN, "rsa4")

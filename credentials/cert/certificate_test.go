@@ -142,8 +142,7 @@ func TestLargeCertificatesAreNotRead(t *testing.T) {
 	}
 }
 
-// TestFlippedByteIsNeverVouchedFor changes every byte of certificates of every
-// kind, by two bits each.
+// TestFlippedByteIsNeverVouchedFor flips two bits in every byte of certificates of every kind.
 func TestFlippedByteIsNeverVouchedFor(t *testing.T) {
 	type entity = *pki.Entity
 	const lab = "urn:publicid:IDN+example.org:lab+"

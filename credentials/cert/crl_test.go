@@ -20,7 +20,7 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// crl is a list to be made: a right one, unless a field says otherwise.
+// crl describes a revocation list; the zero value is valid.
 type crl struct {
 	revoke     []*big.Int
 	version    int64 // 1 is version 2; -1 leaves it out

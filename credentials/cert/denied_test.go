@@ -78,8 +78,8 @@ func TestDenyListIsBounded(t *testing.T) {
 	}
 }
 
-// TestFingerprintCannotBeDodged: the form of a certificate that is denied may be
-// the one that somebody made of it; the other way round is among the attacks.
+// TestFingerprintCannotBeDodged denies the ECDSA twin of a certificate by fingerprint and checks
+// that the original is revoked, too. The attacks have the opposite case.
 func TestFingerprintCannotBeDodged(t *testing.T) {
 	root := pki.Authority(t, nil, saURN, "p256")
 	alice := pki.User(t, root, aliceURN, "rsa3")

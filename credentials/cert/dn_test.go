@@ -12,8 +12,8 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// TestNamesAsOpensslPrintsThem prints and reads names of every kind as openssl
-// does, so that what an operator copies means what it says.
+// TestNamesAsOpensslPrintsThem prints and parses names of every kind as openssl does, so that
+// operators can copy them.
 func TestNamesAsOpensslPrintsThem(t *testing.T) {
 	openssl := require.Tool(t, "openssl")
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func TestNamesAsOpensslPrintsThem(t *testing.T) {
 		for _, text := range []string{got, want} {
 			if strings.Contains(subject, "Lab #3") {
 				if err := cert.ParseDN(text); err == nil || !strings.Contains(err.Error(), `\#`) {
-					t.Errorf("%s: %v, want to be told to write \\#", text, err)
+					t.Errorf("%s: %v, want advice to write \\#", text, err)
 				}
 				text = strings.Replace(text, "#", `\#`, 1)
 			}

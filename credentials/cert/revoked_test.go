@@ -93,8 +93,8 @@ func TestRevokedByCRL(t *testing.T) {
 	}
 }
 
-// TestRevocationIsNotLostOnAnotherPath has two certificates of one authority,
-// of which the one is revoked: only the chain over it is refused.
+// TestRevocationIsNotLostOnAnotherPath has two certificates of one authority, one of which is
+// revoked. Only the chain through this one is refused.
 func TestRevocationIsNotLostOnAnotherPath(t *testing.T) {
 	root := pki.Authority(t, nil, saURN, "rsa1")
 	const name = "urn:publicid:IDN+example.org:lab+authority+sa"
@@ -242,9 +242,9 @@ func TestDeniedCertificates(t *testing.T) {
 	}
 }
 
-// TestRefusalsTellNoMoreThanMust: who is refused learns that, by which list,
-// and what to do, but nothing else of the lists.
-func TestRefusalsTellNoMoreThanMust(t *testing.T) {
+// TestRefusalsDoNotQuoteTheLists checks that a refusal names the certificate, the list and the
+// remedy, but no other content of the list.
+func TestRefusalsDoNotQuoteTheLists(t *testing.T) {
 	root := pki.Authority(t, nil, saURN, "rsa1")
 	alice := pki.User(t, root, aliceURN, "rsa3")
 	for file, text := range map[string]string{
@@ -253,12 +253,12 @@ func TestRefusalsTellNoMoreThanMust(t *testing.T) {
 	} {
 		_, err := cert.Verify(alice.Certificate, nil, pki.Trust(t, map[string]string{file: text}, root), cert.Options{}, pki.Now)
 		if err == nil || !strings.HasPrefix(err.Error(), aliceURN) || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "ask") {
-			t.Errorf("%s: %v does not say who, by which list, and what to do", file, err)
+			t.Errorf("%s: %v lacks the name, the list or the remedy", file, err)
 			continue
 		}
 		for _, no := range []string{"/", "secret", "private", "424242", "6792", alice.Fingerprint(), "\n"} {
 			if strings.Contains(err.Error(), no) {
-				t.Errorf("%s: %v tells %q", file, err, no)
+				t.Errorf("%s: %v contains %q", file, err, no)
 			}
 		}
 	}
@@ -295,8 +295,8 @@ func TestGenerationCoversWhatIsRevoked(t *testing.T) {
 
 const bobURN = "urn:publicid:IDN+example.org+user+bob"
 
-// TestBrokenListsKeepWhatTheySaid walks through what happens to the files of a
-// trust folder while a server runs: never does a broken file let anybody in.
+// TestBrokenListsKeepWhatTheySaid changes the files of a trust folder while a server runs. A file
+// with an error never re-admits a revoked certificate.
 func TestBrokenListsKeepWhatTheySaid(t *testing.T) {
 	root := pki.Authority(t, nil, saURN, "rsa1")
 	other := pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+ca", "rsa2")
@@ -386,7 +386,7 @@ func TestUnreadableListsKeepWhatTheySaid(t *testing.T) {
 	if _, problems, err := folder.Load(pki.Now); err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
-	for _, name := range []string{"x.crl", "denied"} { // what is no file cannot be read, whoever the user is
+	for _, name := range []string{"x.crl", "denied"} { // a folder cannot be read as a file by any user
 		os.Remove(filepath.Join(dir, name))
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
@@ -420,8 +420,8 @@ func TestEntriesOfAFolderAreBounded(t *testing.T) {
 	}
 }
 
-// TestReachOfAnAuthority: an entry about an authority by its URN does not touch
-// what an anchor with another URN, or none, issues; who reads Reach can tell.
+// TestReachOfAnAuthority checks that an entry about an authority by its URN does not affect
+// certificates of an anchor with another URN or none. Effect reports this.
 func TestReachOfAnAuthority(t *testing.T) {
 	l := fourLevels(t)
 	nameless := pki.Issue(t, nil, pki.Subject{CN: "root without URN", Key: "rsa5", CA: true})
@@ -449,8 +449,8 @@ func TestReachOfAnAuthority(t *testing.T) {
 	}
 }
 
-// A client chooses which of its issuer's certificates it shows: one that names
-// another authority, or is not for signing lists, is of the same key all the same.
+// A client chooses which certificate of its issuer it presents. A certificate with another
+// authority, or not for signing lists, still has the same key.
 func TestRevokedOverEveryCertificateOfTheIssuer(t *testing.T) {
 	root := pki.Authority(t, nil, saURN, "rsa1")
 	const ma = "urn:publicid:IDN+example.org+authority+ma"
@@ -489,8 +489,7 @@ func TestRevokedOverEveryCertificateOfTheIssuer(t *testing.T) {
 	}
 }
 
-// Two authorities may have one name. Only that which issued an anchor can take
-// it away.
+// Two authorities may have one name. Only the issuer of an anchor can revoke it.
 func TestAnchorsAreNotStruckByANamesake(t *testing.T) {
 	issue := func(parent *pki.Entity, authority, key string) *pki.Entity {
 		return pki.Issue(t, parent, pki.Subject{URIs: []string{"urn:publicid:IDN+" + authority + "+authority+ca"}, CN: "ca", Key: key, CA: true})

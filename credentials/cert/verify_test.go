@@ -37,7 +37,7 @@ type chainRow struct {
 	broken  rule.Rule // empty: accepted
 }
 
-// chains are those that the attacks of package credentials leave out.
+// chains are cases that the attacks of package credentials do not have.
 func chains() []chainRow {
 	key := func(k string) func(*step) { return func(s *step) { s.Key = k } }
 	noURN := func(s *step) { s.URIs, s.CN = nil, "no urn" }
@@ -65,7 +65,7 @@ func chains() []chainRow {
 	}
 }
 
-// verify makes the chain and judges it.
+// verify makes the chain and verifies it.
 func (r chainRow) verify(t *testing.T) (cert.Chain, error) {
 	t.Helper()
 	var chain []*pki.Entity
@@ -111,7 +111,7 @@ func TestChainExpiresWithItsFirstCertificate(t *testing.T) {
 	if err != nil || !chain.Expires().Equal(first) {
 		t.Fatalf("expires %v, %v; want %v", chain.Expires(), err, first)
 	}
-	// Remembered or not, the chain is refused once that time is over.
+	// Cached or not, the chain is refused after that time.
 	if _, err := cert.Verify(alice.Certificate, []*cert.Certificate{sub.Certificate}, anchors, cert.Options{}, first.Add(time.Second)); err == nil {
 		t.Error("a maxCached chain outlived one of its certificates")
 	}

@@ -154,8 +154,7 @@ func TestXmlsec1AcceptsWhatWeSign(t *testing.T) {
 	}
 }
 
-// TestSecondCanonicalizerAgrees compares the octets with those of a library
-// that shares no line with ours.
+// TestSecondCanonicalizerAgrees compares the canonical form with that of an independent library.
 func TestSecondCanonicalizerAgrees(t *testing.T) {
 	c := newCast(t)
 	with := c.credential()
@@ -182,8 +181,8 @@ func TestSecondCanonicalizerAgrees(t *testing.T) {
 			if e == nil {
 				t.Fatalf("%s: the second parser finds no %s", rule, s.ID)
 			}
-			// The library canonicalizes an element without its surroundings, so
-			// what is inherited is written on it first.
+			// The library canonicalizes an element without its ancestors, so inherited
+			// namespaces are written on it first.
 			for p := e.Parent(); p != nil; p = p.Parent() {
 				for _, a := range p.Attr {
 					inherited := a.Space == "xmlns" || a.Space == "xml" && a.Key != "id"

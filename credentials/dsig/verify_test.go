@@ -18,7 +18,7 @@ const (
 	sliceURN = "urn:publicid:IDN+example.org+slice+s1"
 )
 
-// cast is everybody a credential needs.
+// cast has the entities of a credential.
 type cast struct{ sa, alice, bob, slice *pki.Entity }
 
 func newCast(t testing.TB) cast {
@@ -35,7 +35,7 @@ func (c cast) credential() pki.Credential {
 	}
 }
 
-// delegated is a credential of bob's around one of alice's, signed by both sides.
+// delegated is a credential of bob with one of alice as parent, signed by both.
 func (c cast) delegated(t testing.TB) string {
 	inner := c.credential()
 	outer := c.credential()
@@ -127,8 +127,8 @@ func TestDelegatedChainIsGivenOutermostFirst(t *testing.T) {
 	}
 }
 
-// TestSignerIsTheCertificateWhoseKeyVerifies is #8 and #9: neither order nor a
-// bare key beside the certificates decides.
+// TestSignerIsTheCertificateWhoseKeyVerifies tests #8 and #9: the signer depends neither on the
+// order of certificates nor on a bare key beside them.
 func TestSignerIsTheCertificateWhoseKeyVerifies(t *testing.T) {
 	c := newCast(t)
 	mallory := pki.User(t, nil, "urn:publicid:IDN+example.net+user+mallory", "rsa5")
@@ -236,7 +236,7 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// crowded is a credential as costly to canonicalize as the limits allow.
+// crowded is the most expensive credential to canonicalize within the limits.
 func (c cast) crowded(t testing.TB) string {
 	costly := c.credential()
 	costly.Edit = func(doc string) string {

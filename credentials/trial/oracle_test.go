@@ -13,9 +13,8 @@ import (
 	"patchbay/credentials/trial/trialtest"
 )
 
-// TestXmlsec1TrustsWhatTheAuthoritySigns checks a credential as the reference
-// implementation does: by a foreign program, with the authority's certificate
-// as the only root.
+// TestXmlsec1TrustsWhatTheAuthoritySigns verifies a credential as the reference implementation
+// does: with xmlsec1, and the authority's certificate as the only root.
 func TestXmlsec1TrustsWhatTheAuthoritySigns(t *testing.T) {
 	xmlsec1 := require.Tool(t, "xmlsec1")
 	dir := t.TempDir()
@@ -46,8 +45,7 @@ func TestXmlsec1TrustsWhatTheAuthoritySigns(t *testing.T) {
 	}
 }
 
-// TestOpensslReadsTheCertificates checks chain and purpose as a TLS server of
-// another make would.
+// TestOpensslReadsTheCertificates verifies chain and purpose as a TLS server with OpenSSL does.
 func TestOpensslReadsTheCertificates(t *testing.T) {
 	openssl := require.Tool(t, "openssl")
 	dir := t.TempDir()
@@ -64,8 +62,8 @@ func TestOpensslReadsTheCertificates(t *testing.T) {
 	}
 }
 
-// TestCredentialsFitThePublishedSchema asks the schema for what our own reader
-// is too lenient to ask.
+// TestCredentialsFitThePublishedSchema validates credentials by the schema, because our own reader
+// is more lenient.
 func TestCredentialsFitThePublishedSchema(t *testing.T) {
 	xmllint := require.Tool(t, "xmllint")
 	schema := require.Shared(t, "schemas", "geni.net_resources_credential_2", "credential.xsd")
