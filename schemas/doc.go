@@ -1,5 +1,5 @@
 // Package schemas embeds our XML schemas of GENI RSpec version 3 and its
-// extensions, and a catalogue of their namespaces.
+// extensions, and names their namespaces.
 //
 // A violation of a schema is only reported; Patchbay refuses no request because of it.
 // Advertisements are valid, and so is the text that Patchbay adds to a request in a

@@ -67,8 +67,8 @@ func schemasByKind(fileOf func(schemas.Kind) string) map[schemas.Kind]*Schema {
 // unknown kind.
 func Core(k schemas.Kind) *Schema { return core[k] }
 
-// Known returns the schema for documents of kind k that also checks the extensions of
-// schemas.Catalogue; nil for an unknown kind.
+// Known returns the schema for documents of kind k that also checks the extensions
+// that it imports; nil for an unknown kind.
 func Known(k schemas.Kind) *Schema { return known[k] }
 
 // initialize prepares libxml2 for the whole process. Every entry point calls it first.
