@@ -7,8 +7,8 @@ import (
 	"patchbay/am"
 )
 
-// No inventory may give a machine that a sliver has, by the name its provider knows
-// it by, to another component_id.
+// No inventory may use the machine of a sliver, identified by its name at the provider, for
+// another component_id.
 func TestClash(t *testing.T) {
 	onPC, onHost := promised("pc1"), promised("h1")
 	another := promised("pc1")

@@ -113,7 +113,7 @@ func sameParts(a, b string) bool {
 	return true
 }
 
-// promised is a sliver as the inventory of the tables has promised it.
+// promised is a sliver that was reserved with the inventory of the tables.
 func promised(component string) am.Sliver {
 	x := am.Sliver{
 		Slice: urn.MustParse("urn:publicid:IDN+example.org+slice+s"), Component: urn.URN{Authority: "example.org", Type: urn.Node, Name: component},
@@ -128,7 +128,7 @@ func promised(component string) am.Sliver {
 	return x
 }
 
-// on are slivers on components, alike.
+// on returns equal slivers on components.
 func on(names ...string) (list []am.Sliver) {
 	for _, name := range names {
 		x := promised(name)

@@ -475,8 +475,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What clients of other testbeds call our kinds of nodes is known in each new site:
-// geni-lib's RawPC and POWDER's profiles write raw, Emulab's emulab-docker.
+// Each new site knows the names of clients of other testbeds for our kinds of nodes: geni-lib's
+// RawPC and POWDER's profiles write raw, Emulab's write emulab-docker.
 func TestNewSitesKnowForeignNames(t *testing.T) {
 	for file, want := range map[string]map[string]string{
 		"local.yaml":     {"raw": "container", "raw-pc": "container", "emulab-docker": "container"},

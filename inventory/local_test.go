@@ -57,8 +57,8 @@ func TestLocalText(t *testing.T) {
 	}
 }
 
-// TestAClassHasRoom: by default thirty users have two containers each on a host with
-// 24 GB of memory and two cores, and the share of one user is no less.
+// TestAClassHasRoom checks that by default a host with 24 GB of memory and two cores has room for
+// two containers for each of thirty users, with equal shares.
 func TestAClassHasRoom(t *testing.T) {
 	const users, each = 30, 2
 	h := Host{Name: "node7", Cores: 2, Memory: 24 << 30, Disk: 64 << 30}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestChangesOfSeveralComponentsArePlural of all that Compare says of one thing.
+// TestChangesOfSeveralComponentsArePlural checks the plural of each text of Compare.
 func TestChangesOfSeveralComponentsArePlural(t *testing.T) {
 	double := strings.NewReplacer("{name: pc1,", "{names: pc1..pc3,", "{name: h1,", "{names: h1..h3,").Replace(compared)
 	parse := func(pairs ...string) *Inventory {

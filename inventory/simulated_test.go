@@ -31,8 +31,7 @@ func TestSimulatedText(t *testing.T) {
 	}
 }
 
-// TestSimulatedTextExamples takes the examples in the comments out of them: all
-// must be right.
+// TestSimulatedTextExamples removes the comment signs of the examples, which must all be valid.
 func TestSimulatedTextExamples(t *testing.T) {
 	var text, components strings.Builder // what belongs under components comes last
 	key, item := regexp.MustCompile(`^# ([a-z_]+:(?: .*)?\n)`), regexp.MustCompile(`^# (  .*\n)`)

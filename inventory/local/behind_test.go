@@ -64,7 +64,7 @@ func (d *endpointsDouble) answer(c *fdsocket.Conn, r Request) {
 	_ = c.Send(Answer{Output: b})
 }
 
-// users are those that are remembered for a node.
+// users returns the stored users of a node.
 func (d *endpointsDouble) users(name string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,8 +84,8 @@ const otherMetadata = `provider:
     login: {type: "array[string]", kind: r}
 `
 
-// behindOther readies a provider before another, which answers what the files
-// get.json and set.json hold and keeps what it was asked in asked.json.
+// behindOther sets up a provider behind another one, which answers with the files get.json and
+// set.json and writes its input to asked.json.
 func behindOther(t *testing.T, metadata string) (call func(action, input string) string, d *endpointsDouble, dir string, stderr *strings.Builder) {
 	t.Helper()
 	dir = t.TempDir()
@@ -264,7 +264,7 @@ func TestOtherProviderThatBreaks(t *testing.T) {
 	}
 }
 
-// What it started may live on with its output open.
+// A process that it started may survive with its output open.
 func TestOtherProviderLeavesAProcess(t *testing.T) {
 	call, _, dir, _ := behindOther(t, otherMetadata)
 	keep(t, dir, "rack.prov", "#!/bin/sh\ncat metadata.yaml\nsleep 10 &\n")

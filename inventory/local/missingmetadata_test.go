@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestOutdatedSettings: a file that declares less than this version knows says which
-// lines it needs, and with them it lacks nothing.
+// TestOutdatedSettings checks that a file of an earlier version gets a message with its missing
+// lines, and that the file is complete with them.
 func TestOutdatedSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "local.yaml")
 	write := func(text string) {
@@ -46,7 +46,7 @@ func TestOutdatedSettings(t *testing.T) {
 		if tt.want == "" {
 			continue
 		}
-		// What stands between the marks is added as it is.
+		// The lines between the marks are added unchanged.
 		_, under, _ := strings.Cut(got, "below provider: ")
 		under, attributes, _ := strings.Cut(under, "below attributes: ")
 		lines := func(text string) (all string) {

@@ -15,7 +15,7 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// double answers at a socket what f says, once for each connection.
+// double answers at a socket with the result of f, once for each connection.
 func double(t *testing.T, f func(c *fdsocket.Conn, r Request)) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "x.sock")
@@ -141,8 +141,8 @@ func TestFilesComeWithAnswers(t *testing.T) {
 	}
 }
 
-// TestInputArrivesAsItIs: what the manager may send arrives, also where each sign of
-// it could be written in six, and what is too large is refused in words.
+// TestInputArrivesAsItIs checks that any input of the manager arrives unchanged, also if each
+// character is written as six, and that larger input is refused with a message.
 func TestInputArrivesAsItIs(t *testing.T) {
 	dir := t.TempDir()
 	got := make(chan int, 1)

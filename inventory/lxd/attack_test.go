@@ -75,8 +75,8 @@ func awaitSettled(t *testing.T, dir, id string) (p *pending) {
 	return p
 }
 
-// TestRefreshIsNoRequest: the names of other nodes get into a node as it is then, and into none that was
-// removed meanwhile.
+// TestRefreshIsNoRequest refreshes the names in a node after its accounts changed and after it was
+// removed. The refresh restores neither the old accounts nor the node.
 func TestRefreshIsNoRequest(t *testing.T) {
 	f, dir := newFake(t)
 	setNode(t, dir, testID, onLink("n1", "lan"))
@@ -106,7 +106,7 @@ func TestRefreshIsNoRequest(t *testing.T) {
 	}
 }
 
-// TestBridgesAreFreed: a worker gives the bridge of a removed link to another one.
+// TestBridgesAreFreed checks that a worker reuses the bridge of a removed link.
 func TestBridgesAreFreed(t *testing.T) {
 	_, dir := newFake(t) // with one bridge
 	defer startWorker(t, dir)()
@@ -120,7 +120,8 @@ func TestBridgesAreFreed(t *testing.T) {
 	}
 }
 
-// TestWorkerEndsWithItsSettings: another worker, with the new settings, carries out the rest.
+// TestWorkerEndsWithItsSettings changes the settings, which ends the worker. The next one uses the
+// new settings.
 func TestWorkerEndsWithItsSettings(t *testing.T) {
 	f, dir := newFake(t)
 	stop := startWorker(t, dir)
@@ -135,8 +136,8 @@ func TestWorkerEndsWithItsSettings(t *testing.T) {
 	}
 }
 
-// TestStepsOutliveAbsences: a worker looks again for steps while a member does not answer, and a step whose
-// start fails because the server is away is tried again without end.
+// TestStepsOutliveAbsences checks that a worker resumes steps only when their member answers again,
+// and that the start of a step is repeated while the server is away.
 func TestStepsOutliveAbsences(t *testing.T) {
 	f, dir := newFake(t)
 	setNode(t, dir, testID, present)
@@ -168,8 +169,8 @@ func TestStepsOutliveAbsences(t *testing.T) {
 	}
 }
 
-// TestClaimedAddresses: with logins at the nodes' addresses, a node cannot claim that of another node or
-// of anything outside its network.
+// TestClaimedAddresses checks that, with logins at the nodes' addresses, a node cannot claim the
+// address of another node or one outside its network.
 func TestClaimedAddresses(t *testing.T) {
 	f, dir := newFake(t)
 	f.setting(t, dir, "logins: network\n")
@@ -211,7 +212,7 @@ func TestNoACLWithIptables(t *testing.T) {
 	}
 }
 
-// TestUnreadableRequest: a request file that cannot be read is a failure of its node alone.
+// TestUnreadableRequest checks that a request file which cannot be read fails its node alone.
 func TestUnreadableRequest(t *testing.T) {
 	_, dir := newFake(t)
 	setNode(t, dir, testID, present)
@@ -239,7 +240,8 @@ func TestUnreadableRequest(t *testing.T) {
 	}
 }
 
-// TestFailedNodeKeepsItsWatcher: a request ends the watching of a node's steps, unless it has failed.
+// TestFailedNodeKeepsItsWatcher checks that a new request stops watching the steps of a node, and
+// that a failed request does not.
 func TestFailedNodeKeepsItsWatcher(t *testing.T) {
 	_, dir := newFake(t)
 	p, err := open(dir, "lxd")
@@ -265,7 +267,7 @@ func TestFailedNodeKeepsItsWatcher(t *testing.T) {
 	}
 }
 
-// TestStepsWaitForNames: the steps of a node begin after other nodes have learnt its name.
+// TestStepsWaitForNames checks that the steps of a node begin after other nodes have its name.
 func TestStepsWaitForNames(t *testing.T) {
 	_, dir := newFake(t)
 	p, err := open(dir, "lxd")

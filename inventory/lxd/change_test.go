@@ -88,7 +88,8 @@ func TestLinksChangeInPlace(t *testing.T) {
 	}
 }
 
-// TestCapacityOfThreeChanges: each node of a LAN is changed by a call of its own, in any order.
+// TestCapacityOfThreeChanges changes the capacity of a LAN with one call for each node. Nodes in
+// one call must agree.
 func TestCapacityOfThreeChanges(t *testing.T) {
 	f, dir := newFake(t)
 	capacity := func(n, kbits int) object {

@@ -9,8 +9,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// TestLinkProperties: a LAN of a, b and c is made if one mechanism can make its properties. Members
-// with netem are m1 and m2; c is on m3.
+// TestLinkProperties checks which properties a LAN of a, b and c can have. m1 and m2 have netem; c
+// is on m3.
 func TestLinkProperties(t *testing.T) {
 	for _, tt := range []struct {
 		rule    string
@@ -55,7 +55,8 @@ func TestLinkProperties(t *testing.T) {
 	}
 }
 
-// TestNetemInTheNode: the node gets latency and loss of its own interfaces, and reports how they are made.
+// TestNetemInTheNode checks that a node gets latency and loss of its own interfaces and reports the
+// emulator.
 func TestNetemInTheNode(t *testing.T) {
 	n := &node{Interfaces: []string{`{"client_id":"a","link":"lan","slice":"s","properties":[{"capacity":5,"latency":12.5,"packet_loss":0.1}]}`}}
 	all, err := n.interfaces()
@@ -70,7 +71,7 @@ func TestNetemInTheNode(t *testing.T) {
 	}
 }
 
-// TestLinkKeepsItsBridge: two nodes join a link while the node that was on it leaves.
+// TestLinkKeepsItsBridge has two nodes join a link while the node that was on it leaves.
 func TestLinkKeepsItsBridge(t *testing.T) {
 	_, dir := newFake(t)
 	p, err := open(dir, "lxd")
@@ -92,7 +93,8 @@ func TestLinkKeepsItsBridge(t *testing.T) {
 	}
 }
 
-// TestLinkIsCheckedWhole: a node that joins a link is refused if the properties of a running node then differ.
+// TestLinkIsCheckedWhole checks that a node that joins a link is refused if the link's properties
+// would then differ between its nodes.
 func TestLinkIsCheckedWhole(t *testing.T) {
 	f, dir := newFake(t)
 	f.setting(t, dir, "netem: [m1]\n")

@@ -91,7 +91,7 @@ func finish(t *testing.T, dir string) {
 
 var present = object{"ensure": "present", "component": "m1", "power": "on", "hostname": "n1", "users": []string{`{"login":"alice","keys":["ssh-ed25519 AAAA"]}`}}
 
-// TestFaults makes and removes a node on a server with each fault, and looks at the end.
+// TestFaults creates and removes a node on a server with each fault, and checks the final state.
 func TestFaults(t *testing.T) {
 	once := func(method, prefix string, f fault) func(string, string, int) *fault {
 		done := false
@@ -181,7 +181,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestTemplates: a new template replaces those of the same image and member, and no others.
+// TestTemplates checks that a new template replaces exactly those of the same image and member.
 func TestTemplates(t *testing.T) {
 	f, dir := newFake(t)
 	for name, of := range map[string][2]string{"old": {"m1", "debian"}, "image": {"m1", "other"}, "member": {"m2", "debian"}} {
@@ -195,8 +195,8 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestLastingErrors checks that an error that another attempt cannot mend fails the node, that the
-// failed node can be removed, and that another instance of the project stays.
+// TestLastingErrors checks that a permanent error fails the node, that the failed node can be
+// removed, and that another instance of the project stays.
 func TestLastingErrors(t *testing.T) {
 	f, dir := newFake(t)
 	f.instances["other"] = &instance{Name: "other", Status: statusRunning, Config: map[string]string{}}
@@ -219,7 +219,8 @@ func TestLastingErrors(t *testing.T) {
 	}
 }
 
-// TestHalfMadeInstances: an instance that no worker has seen to its end is made anew.
+// TestHalfMadeInstances checks that an incomplete instance, whose worker ended early, is created
+// again.
 func TestHalfMadeInstances(t *testing.T) {
 	f, dir := newFake(t)
 	node, _ := json.Marshal(object{"name": testID, "ensure": "present", "component": "m1"})
@@ -317,7 +318,8 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// TestOtherServer: the provider speaks with no server but the one whose certificate it has.
+// TestOtherServer checks that the provider refuses a server with another certificate than the
+// stored one.
 func TestOtherServer(t *testing.T) {
 	_, dir := newFake(t)
 	if err := os.WriteFile(filepath.Join(dir, "lxd.server.crt"), must(os.ReadFile(filepath.Join(dir, "lxd.crt"))), 0o600); err != nil {
@@ -350,7 +352,8 @@ func TestSettingsHaveLines(t *testing.T) {
 	}
 }
 
-// TestDoctorOfAnEarlierVersion: the metadata that setup wrote for an earlier version lack attributes.
+// TestDoctorOfAnEarlierVersion checks that doctor reports attributes that the metadata of an
+// earlier version lacks.
 func TestDoctorOfAnEarlierVersion(t *testing.T) {
 	_, dir := newFake(t)
 	path := filepath.Join(dir, "lxd.yaml")
@@ -398,7 +401,7 @@ func FuzzSet(f *testing.F) {
 	})
 }
 
-// TestEachUpdateIsChecked: a refused update does not keep the next one from being checked.
+// TestEachUpdateIsChecked checks that all updates of a set are checked, also after a refused one.
 func TestEachUpdateIsChecked(t *testing.T) {
 	f, dir := newFake(t)
 	defer claim(t, dir)()
@@ -416,8 +419,8 @@ func TestEachUpdateIsChecked(t *testing.T) {
 	}
 }
 
-// TestLostMember: the node of a lost member is failed, not absent. It cannot be changed, its bridge is
-// not given to another link, and it is back when the member is.
+// TestLostMember checks that the node of a lost member is failed, not absent. It cannot be changed,
+// and its bridge stays reserved. It is ready when the member is back.
 func TestLostMember(t *testing.T) {
 	f, dir := newFake(t)
 	set(t, dir, false, present)
@@ -447,7 +450,7 @@ func TestLostMember(t *testing.T) {
 	}
 }
 
-// TestHosts: a node knows the others on its links by their names.
+// TestHosts checks that a node has the names of the others on its links.
 func TestHosts(t *testing.T) {
 	n := func(id, host string, links ...string) *node {
 		n := &node{Name: id, Hostname: host}
@@ -477,7 +480,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestLaterNodesAreMadeKnown: a ready node learns the name of a later one, and is ready meanwhile.
+// TestLaterNodesAreMadeKnown checks that a ready node gets the name of a later one and stays ready
+// meanwhile.
 func TestLaterNodesAreMadeKnown(t *testing.T) {
 	f, dir := newFake(t)
 	item := `{"client_id":"%s","link":"lan","slice":"s","addresses":["10.0.0.%d/24"]}`
@@ -507,8 +511,8 @@ func TestLaterNodesAreMadeKnown(t *testing.T) {
 	}
 }
 
-// TestSetupsAreBounded: large setups are refused when all lists of instances would become too large, and
-// small ones are not.
+// TestSetupsAreBounded checks that a large setup is refused if the lists of instances would become
+// too large, and that a small one is not.
 func TestSetupsAreBounded(t *testing.T) {
 	small := &node{Setup: []string{strings.Repeat("x", smallSetup)}}
 	large := &node{Setup: []string{strings.Repeat(`"`, smallSetup+1)}}

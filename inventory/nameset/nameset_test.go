@@ -62,8 +62,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that what is read is what was written, and that writing it short
-// means the same.
+// FuzzParse checks that parsing the printed form, and its short form, gives the same names.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"pc1..pc20", "n008..n012", "1..3", "a..b", "pc9..pc10", "..", "x0..x0"} {
 		f.Add(text)

@@ -26,7 +26,7 @@ func TestL1CompanionFileReplacesDescribe(t *testing.T) {
 	}
 }
 
-// TestDescribeUsesLogOfLoader: the log passed to Load receives what a provider writes
+// TestDescribeUsesLogOfLoader checks that the log passed to Load receives what a provider writes
 // during describe.
 func TestDescribeUsesLogOfLoader(t *testing.T) {
 	dir := t.TempDir()
@@ -446,8 +446,8 @@ func TestGetSplitsLongLists(t *testing.T) {
 	}
 }
 
-// TestSetSplitsLongTexts: the input of a run is limited, except for one large update, and
-// contains no unnecessary escapes.
+// TestSetSplitsLongTexts checks that the input of a run is limited, except for one large update,
+// and has no unnecessary escapes.
 func TestSetSplitsLongTexts(t *testing.T) {
 	p := openAnswering(t, `{"derive":true}`)
 	many := make([]Update, 5)

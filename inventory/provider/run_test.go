@@ -147,8 +147,8 @@ func (l slowLog) Handle(ctx context.Context, r slog.Record) error {
 	return l.memory.Handle(ctx, r)
 }
 
-// TestSlowLogLosesNoOutput: the log is slow, not the provider, so all output is kept and
-// the call succeeds.
+// TestSlowLogLosesNoOutput checks that a slow log loses no output of a provider, and that the call
+// succeeds.
 func TestSlowLogLosesNoOutput(t *testing.T) {
 	p := open(t, nodeMetadata, double{Stdout: `{"resources":[]}`, Stderr: strings.Repeat("info: a line"+strings.Repeat(" and more", 5)+"\n", 900) + "info: the last\n"})
 	var logged []string
@@ -242,8 +242,8 @@ func TestErrorNamesWrongMode(t *testing.T) {
 	}
 }
 
-// TestDryRunHasItsOwnPlace: a dry run that hangs delays other dry runs, but no set, and
-// none starts without a place.
+// TestDryRunHasItsOwnPlace checks that a dry run that hangs delays other dry runs but no set, and
+// that no dry run starts without a place.
 func TestDryRunHasItsOwnPlace(t *testing.T) {
 	p := open(t, nodeMetadata, double{Hang: true}) // parallel is 1
 	ctx, cancel := context.WithCancel(t.Context())
@@ -276,8 +276,8 @@ func TestDryRunHasItsOwnPlace(t *testing.T) {
 	}
 }
 
-// TestEndingThreadKillsNoProvider: the kernel sends the parent-death signal when the
-// thread that started the child ends, and a goroutine that ends with its thread locked
+// TestEndingThreadKillsNoProvider ends the thread that started a provider, which must survive. The
+// kernel would send it the parent-death signal, and a goroutine that ends with its thread locked
 // ends that thread.
 func TestEndingThreadKillsNoProvider(t *testing.T) {
 	dir := t.TempDir()

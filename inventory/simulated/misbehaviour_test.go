@@ -56,7 +56,7 @@ func TestMisbehaviourInDryRuns(t *testing.T) {
 	}
 }
 
-// TestKindOfRefusal: a component may be listed for several operations.
+// TestKindOfRefusal lists a component for several operations.
 func TestKindOfRefusal(t *testing.T) {
 	b := setUp(t, "components: [{name: pc3, behaviour: refuse, on: [start], kind: failed}, {name: pc3, behaviour: refuse, on: [make], kind: unknown, times: 1}, {name: pc3, behaviour: refuse, on: [probe]}]")
 	for _, tt := range []struct {

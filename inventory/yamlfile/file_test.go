@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestLoadReadsRegularFilesOfSomeLengthOnly fails by its time where a pipe is
-// waited for.
+// TestLoadReadsRegularFilesOfSomeLengthOnly times out if Load waits for a pipe.
 func TestLoadReadsRegularFilesOfSomeLengthOnly(t *testing.T) {
 	for _, tt := range []struct {
 		rule, want string

@@ -148,8 +148,8 @@ func TestMistakesAreBoundedAndByLine(t *testing.T) {
 	}
 }
 
-// FuzzReader feeds texts that nobody meant: no panic, and mistakes that are few, in
-// order and each with its words.
+// FuzzReader reads random texts. There is no panic, and mistakes are few, in order, and each has
+// a text.
 func FuzzReader(f *testing.F) {
 	for _, text := range []string{
 		"title: a\nkind: novel\npages: 1\ntags: [a, b]\nchapters: [{name: c}]\nseries: red\n",

@@ -55,8 +55,8 @@ func packet(from, to netip.Addr, kind byte, id, fragment uint16, payload []byte)
 	return append(b, payload...)
 }
 
-// TestFragmentsOfOneNodeAreLimited: a node sends only first fragments, from its own
-// address and from others.
+// TestFragmentsOfOneNodeAreLimited has a node send only first fragments, from its own address and
+// from others.
 func TestFragmentsOfOneNodeAreLimited(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	web := netip.MustParseAddr(netlab.Web)
@@ -110,8 +110,7 @@ func TestFragmentsOfOneNodeAreLimited(t *testing.T) {
 	}
 }
 
-// TestNodesCannotInjectFragments: a node sends the second fragment of another node's
-// packet.
+// TestNodesCannotInjectFragments has a node send the second fragment of another node's packet.
 func TestNodesCannotInjectFragments(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	web := netip.MustParseAddr(netlab.Web)
@@ -137,8 +136,8 @@ func TestNodesCannotInjectFragments(t *testing.T) {
 	}
 }
 
-// TestNodesCannotForgeICMPErrors: a node sends a server outside an ICMP error about
-// another node's port.
+// TestNodesCannotForgeICMPErrors has a node send a server outside an ICMP error about another
+// node's port.
 func TestNodesCannotForgeICMPErrors(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	var server, errs net.PacketConn

@@ -48,8 +48,8 @@ func dialFrom(node *os.File, network string, port int, address string) (c net.Co
 	return c, err
 }
 
-// TestPortIdentifiesNode: nodes of two Routers on one host, with equal numbers, choose
-// their ports; the outside sees different ports.
+// TestPortIdentifiesNode checks that nodes of two Routers on one host, with equal numbers and equal
+// local ports, have different ports outside.
 func TestPortIdentifiesNode(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	var stream net.Listener
@@ -134,7 +134,7 @@ func TestFullPortBlock(t *testing.T) {
 	}
 }
 
-// TestConflictingPortsOnHost: two Routers have nodes with the same port block.
+// TestConflictingPortsOnHost opens two Routers whose nodes have the same port block.
 func TestConflictingPortsOnHost(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	var server net.Listener
@@ -159,7 +159,7 @@ func TestConflictingPortsOnHost(t *testing.T) {
 		for _, node := range nodes {
 			c, err := dialFrom(node, "tcp4", 0, netlab.Web+":7")
 			if err != nil {
-				continue // the first packets are lost: the next port is tried by whoever connects again
+				continue // the first packets are lost; a repeated connection uses the next port
 			}
 			connected++
 			defer c.Close()

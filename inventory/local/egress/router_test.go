@@ -22,8 +22,8 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// TestBlockedNetworksAreRefused: a server in each blocked network is reachable from the
-// host only, and one next to some of them also from nodes.
+// TestBlockedNetworksAreRefused checks that a server in each blocked network is reachable from the
+// host only. A server in a network beside some of them is also reachable from nodes.
 func TestBlockedNetworksAreRefused(t *testing.T) {
 	blocked := []string{
 		"0.1.2.3", "10.255.255.255", "100.127.255.254", "100.64.77.77", "169.254.169.254", "172.16.0.1", "172.31.255.254",
@@ -117,7 +117,7 @@ func TestNodesAreSeparate(t *testing.T) {
 	}
 }
 
-// TestNodesHaveOneAddress: root of a node uses other addresses.
+// TestNodesHaveOneAddress has root of a node use other addresses.
 func TestNodesHaveOneAddress(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	var sink net.PacketConn
@@ -165,7 +165,8 @@ func TestNodesHaveOneAddress(t *testing.T) {
 	}
 }
 
-// TestHostForwardsForNodesOnly: the host did not forward before to a network behind it.
+// TestHostForwardsForNodesOnly checks that a host which did not forward to a network behind it
+// still does not do so.
 func TestHostForwardsForNodesOnly(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	behind := space(t)
@@ -505,7 +506,7 @@ func connections(t *testing.T, b *netlab.Lab) (n int) {
 	return n
 }
 
-// TestLostMountIsRecreated: the mount is removed, as by an administrator or a boot.
+// TestLostMountIsRecreated removes the mount, as an administrator or a boot does.
 func TestLostMountIsRecreated(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	o := options(t, b, "out-t")

@@ -79,7 +79,7 @@ func TestInflowLimitsCirclingFrames(t *testing.T) {
 	}
 }
 
-// TestInflowLimitsRings: two nodes join two links to a ring.
+// TestInflowLimitsRings has two nodes join two links to a ring.
 func TestInflowLimitsRings(t *testing.T) {
 	h := open(t, Auto)
 	needInflow(t, h)

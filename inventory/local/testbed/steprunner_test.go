@@ -189,7 +189,7 @@ func TestInstallsShareATimeLimit(t *testing.T) {
 func TestNodeThatStopsEndsItsStep(t *testing.T) {
 	for what, tt := range map[string]struct {
 		stops       func(h *fakeHost, tb *Testbed, name string) error
-		execute, of string // what becomes of it, and what it says
+		execute, of string // its state, and its message
 	}{
 		"a restart": {func(_ *fakeHost, tb *Testbed, name string) error {
 			_, err := trySet(tb, name, provider.Resource{"restart_serial": "1"})

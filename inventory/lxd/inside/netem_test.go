@@ -14,8 +14,8 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// TestInterface: an earlier address goes, and a user's stays; an interface delays and loses what it sends, until that is
-// removed. The second part needs a kernel with netem: make guest.
+// TestInterface checks that setInterface removes earlier addresses, keeps those of a user, and sets
+// and removes latency and loss. The second part needs a kernel with netem: make guest.
 func TestInterface(t *testing.T) {
 	require.Root(t)
 	require.NetNS(t)
@@ -129,7 +129,7 @@ func listen(t *testing.T, namespace, address string) (c net.PacketConn) {
 	return c
 }
 
-// TestBrokenConfigurations: a configuration that was cut off or is not valid is not saved.
+// TestBrokenConfigurations checks that an incomplete or invalid configuration is refused.
 func TestBrokenConfigurations(t *testing.T) {
 	for _, text := range []string{"", `{"Hostname":"a","Accounts":[`, `{"Hostname":"a b"}`} {
 		if err := configure(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), "the configuration of the node is broken") {

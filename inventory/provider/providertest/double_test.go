@@ -148,7 +148,7 @@ type double struct {
 	c     *executable.Command
 	fault string
 	nodes map[string]object
-	pause time.Duration // in which a death does harm, where that is the fault
+	pause time.Duration // between two steps of a call, for faults that need a kill there
 	lock  *os.File      // held until the end of the call, or nil
 }
 
@@ -159,7 +159,7 @@ func readDouble(ctx context.Context, c *executable.Command) (*double, error) {
 		return nil, err
 	}
 	d.fault = string(fault)
-	if d.is("torn") { // readers wait for writers, and yet find what a killed one has left
+	if d.is("torn") { // readers wait for writers, but still read the incomplete state of a killed one
 		if d.lock, err = os.OpenFile(d.file("lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 			return nil, err
 		}
@@ -206,7 +206,7 @@ func (d *double) act(action string) error {
 		if err := os.WriteFile(filepath.Join(d.c.Dir, "other.state"), nil, 0o600); err != nil {
 			return err
 		}
-	case d.is("alone"): // two of them get into each other's way
+	case d.is("alone"): // two calls at the same time conflict
 		f, err := os.OpenFile(d.file("lock"), os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return errors.New("another one runs")
@@ -340,7 +340,7 @@ func (d *double) set(input []byte) (object, error) {
 	first := in.Updates[0]
 	_, making := first.Should["component"]
 	if first.Should["ensure"] == "absent" {
-		d.pause = 500 * time.Millisecond // it is then that it is killed, more or less in the middle
+		d.pause = 500 * time.Millisecond // the call is killed during this pause
 	}
 	switch {
 	case d.is("all or nothing") && bad > 0 && len(in.Updates) > 1:
@@ -351,7 +351,7 @@ func (d *double) set(input []byte) (object, error) {
 		}
 	case (d.is("latched") || d.is("stuck")) && !noop:
 		f, err := os.OpenFile(d.file("latch"), os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil && d.is("stuck") { // waits for somebody who is dead
+		if err != nil && d.is("stuck") { // waits for a process that has ended
 			return nil, d.sleep(time.Minute)
 		}
 		if err != nil {
