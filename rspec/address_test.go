@@ -160,13 +160,13 @@ func TestAddressTwiceOnALink(t *testing.T) {
 	if e := refusalOf(t, lanOf(ip(`address="10.0.0.1"`), "", ip(`address="10.0.0.1"`), ip(`address="10.0.0.1"`)), ours()); len(e.Problems) != 2 {
 		t.Errorf("thrice: %v", e)
 	}
-	// With an end that is there twice addresses are not compared: there might be
-	// any number of ends.
+	// If an end occurs twice, addresses are not compared, because there might be any
+	// number of ends.
 	twice := strings.Replace(string(lanOf(ip(`address="10.0.0.1"`), ip(`address="10.0.0.1"`))), `<interface_ref client_id="x1"/>`, `<interface_ref client_id="x1"/><interface_ref client_id="x1"/>`, 1)
 	if e := refusalOf(t, []byte(twice), ours()); len(e.Problems) != 1 || !strings.Contains(e.Error(), "ends twice") {
 		t.Errorf("an end twice: %v", e)
 	}
-	// On two links it is right.
+	// On two links it is permitted.
 	mustParse(t, request(`<node client_id="a"><interface client_id="x">`+ip(`address="10.0.0.1"`)+`</interface><interface client_id="y">`+ip(`address="10.0.0.1"`)+`</interface></node>
 		<link client_id="l"><interface_ref client_id="x"/></link><link client_id="m"><interface_ref client_id="y"/></link>`), ours())
 }
@@ -232,8 +232,8 @@ func TestInterfaceIsBound(t *testing.T) {
 	}
 }
 
-// FuzzAddress: an address that is read can be given to a node, and is the same
-// when it is written and read again.
+// FuzzAddress checks that an accepted address is valid for a node, and the same after writing and
+// reading it again.
 func FuzzAddress(f *testing.F) {
 	for _, s := range [][3]string{{"10.0.0.1", "255.255.255.0", "ipv4"}, {"fd00::1", "64", "ipv6"}, {"::ffff:10.0.0.1", "120", ""}, {"fe80::1%eth0", "", ""}, {"10.0.0.0", "/31", ""}} {
 		f.Add(s[0], s[1], s[2])

@@ -38,8 +38,8 @@ func site(n int) Site {
 	return s
 }
 
-// fullSite has something of everything: two exclusive nodes on a cable, both on
-// a switch with a shared one, and a shared node of no hardware type.
+// fullSite has every feature: two exclusive nodes on a cable, both on a switch with a shared one,
+// and a shared node without a hardware type.
 func fullSite() Site {
 	s := site(4)
 	for i := range 3 {
@@ -79,8 +79,7 @@ func at(onlyFree bool, free ...int) Availability {
 	return Availability{Generated: someTime, Free: func(i int) int { return free[i] }, PublicAddresses: 9, OnlyFree: onlyFree}
 }
 
-// golden compares with a file of testdata, which -update writes anew, and has
-// the schemas judge.
+// golden compares with a file of testdata, which -update writes, and validates by the schemas.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
@@ -98,8 +97,8 @@ func golden(t *testing.T, file, got string) {
 	judge(t, got)
 }
 
-// judge holds an advertisement against our schemas, the published ones, and
-// what clients expect beyond schemas.
+// judge validates an advertisement by our schemas, the published ones, and further expectations of
+// clients.
 func judge(t *testing.T, ad string) {
 	t.Helper()
 	found, err := xmltree.Validate([]byte(ad), "", xmltree.Limits{})
@@ -244,8 +243,7 @@ func TestMonitoringIsInBothNamespaces(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatIsUsedIsDeclared holds that a document names the extensions that
-// it has something of, and no others.
+// TestOnlyWhatIsUsedIsDeclared checks that a document declares exactly the extensions that it uses.
 func TestOnlyWhatIsUsedIsDeclared(t *testing.T) {
 	exclusive, shared := site(1), site(2)
 	shared.Nodes = shared.Nodes[1:]
@@ -295,8 +293,9 @@ func TestOnlyWhatIsUsedIsDeclared(t *testing.T) {
 	}
 }
 
-// TestExclusiveNodesAdvertiseANodeTypeWithOneSlot: geni-lib reads hardware types only
-// with Emulab's node_type. The number of slots is not what is free: available says that.
+// TestExclusiveNodesAdvertiseANodeTypeWithOneSlot checks the element node_type of Emulab, without
+// which geni-lib ignores hardware types. Its number of slots is constant; the element available
+// shows whether the node is free.
 func TestExclusiveNodesAdvertiseANodeTypeWithOneSlot(t *testing.T) {
 	s := site(1)
 	s.Nodes[0].HardwareTypes = []string{"pc3000", "pc"}
@@ -346,8 +345,8 @@ func TestRequestExtensions(t *testing.T) {
 	}
 }
 
-// TestAdvertisementsByThePublishedExtensions has the published schemas of all
-// extensions judge at once that can be compiled; that of monitoring cannot.
+// TestAdvertisementsByThePublishedExtensions validates by the published schemas of all extensions
+// together, except that of monitoring, which cannot be compiled.
 func TestAdvertisementsByThePublishedExtensions(t *testing.T) {
 	dir, xmllint := require.Shared(t, "schemas"), require.Tool(t, "xmllint")
 	schema := `<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">`
@@ -371,7 +370,7 @@ func TestAdvertisementsByThePublishedExtensions(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	// The judge must be able to object.
+	// The schemas must refuse an invalid document.
 	ad, err := os.ReadFile(ads[0])
 	if err != nil {
 		t.Fatal(err)

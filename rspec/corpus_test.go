@@ -22,7 +22,7 @@ import (
 // corpus is a folder of public documents, one subfolder per kind, and schemas.
 func corpus(t testing.TB) string { return require.Shared(t) }
 
-// validate holds a document against a published schema, if there are schemas.
+// validate validates a document by a published schema, if it exists.
 func validate(t *testing.T, schema, text string) {
 	t.Helper()
 	dir := os.Getenv("PATCHBAY_CORPUS")
@@ -35,14 +35,14 @@ func validate(t *testing.T, schema, text string) {
 	}
 }
 
-// relaxed are the places where the published schemas refuse what everybody writes.
+// relaxed are the places where the published schemas refuse common usage.
 var relaxed = []string{
 	"The attribute 'vlantag' is required but missing",
 	"attribute 'ipv4': The attribute 'ipv4' is not allowed",
 }
 
-// findings are what a published schema says against documents, by their names,
-// beyond what is relaxed.
+// findings returns the errors of a published schema in documents, by their names, without those in
+// relaxed.
 func findings(t *testing.T, dir, schema string, texts map[string]string) map[string][]string {
 	args := []string{"--nonet", "--noout", "--schema", filepath.Join(dir, "schemas/geni.net_resources_rspec_3", schema)}
 	folder := t.TempDir()
@@ -111,9 +111,8 @@ func allOurs(text []byte) ReadOptions {
 	}
 }
 
-// TestCorpusManifestsAreValid: the manifest of a request that is valid by the
-// published schema is valid by the published schema, but for what is relaxed; and
-// the same by ours.
+// TestCorpusManifestsAreValid checks that the manifest of a valid request is valid, by the
+// published schemas except for relaxed, and by ours.
 func TestCorpusManifestsAreValid(t *testing.T) {
 	dir := corpus(t)
 	require.Tool(t, "xmllint")
@@ -148,8 +147,8 @@ func TestCorpusManifestsAreValid(t *testing.T) {
 	t.Logf("%d requests, %d of them not valid; %d manifests not valid", len(texts), len(before), len(after))
 }
 
-// TestCorpusUnions puts real requests together, each with the next: every element
-// and attribute of both means the same there.
+// TestCorpusUnions joins each real request with the next one. All elements and attributes of both
+// keep their meaning.
 func TestCorpusUnions(t *testing.T) {
 	all := requests(t)
 	names := slices.Sorted(maps.Keys(all))
@@ -206,8 +205,8 @@ func TestCorpusUnions(t *testing.T) {
 	}
 }
 
-// FuzzRequest: whatever is read can be written, is well-formed, and keeps the
-// foreign bytes.
+// FuzzRequest checks that the manifest of an accepted request is well-formed and keeps the foreign
+// bytes.
 func FuzzRequest(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.request.xml")
 	for _, file := range files {
@@ -271,7 +270,7 @@ func FuzzRequest(f *testing.F) {
 				}
 			}
 			mustWrite(t, o, Part{Request: r})
-			if len(r.Nodes) == 0 { // whose a link without ends is depends on whether there are own nodes
+			if len(r.Nodes) == 0 { // the owner of a link without ends depends on whether there are own nodes
 				return
 			}
 			for _, parts := range [][]Part{{everything(r), everything(odd)}, {everything(odd), everything(r)}} {

@@ -92,7 +92,7 @@ func TestLimitsValidate(t *testing.T) {
 	}
 }
 
-// TestTwoRequestsAreJudgedAtOneTime fills a gate and sends one more through it.
+// TestTwoRequestsAreJudgedAtOneTime fills a gate and sends another request through it.
 func TestTwoRequestsAreJudgedAtOneTime(t *testing.T) {
 	if cap(schemaChecks.slots) != 2 || schemaChecks.maxWait <= 0 {
 		t.Errorf("%d at one time, for %v", cap(schemaChecks.slots), schemaChecks.maxWait)
@@ -110,12 +110,12 @@ func TestTwoRequestsAreJudgedAtOneTime(t *testing.T) {
 		g.run(func() { panic("mine") })
 	}()
 	if len(g.slots) != 0 || !g.run(func() {}) {
-		t.Error("nobody passes once all have removed")
+		t.Error("no request passes after all others have left")
 	}
 }
 
-// TestLongNamesOfNamespacesAreNotLetIn holds that what was let in once is still
-// read, and judged at no price.
+// TestLongNamesOfNamespacesAreNotLetIn checks that long names are refused in new requests, and that
+// stored requests are still read, without validation by schemas.
 func TestLongNamesOfNamespacesAreNotLetIn(t *testing.T) {
 	in := []byte(`<rspec xmlns="` + Namespace + `" type="request" xmlns:z="urn:` + strings.Repeat("u", 20_000) + `"><node client_id="a"/>` + strings.Repeat("<z:a/>", 3000) + `</rspec>`)
 	o := ours()

@@ -254,6 +254,6 @@ func TestMonitoring(t *testing.T) {
 			t.Errorf("what is not ours: %v, %v", r.Monitoring, r.Notices)
 		}
 	}
-	// The core element inside an interface is another thing.
+	// The core element inside an interface has another meaning.
 	mustParse(t, request(`<node client_id="a"><interface client_id="a:0"><monitoring user_traffic="?"/></interface></node>`), ours())
 }

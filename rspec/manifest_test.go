@@ -31,7 +31,7 @@ func facts(i int) NodeFacts {
 	}
 }
 
-// fullFacts tell everything that can be told.
+// fullFacts has a value for every fact.
 func fullFacts(i int) NodeFacts {
 	f := facts(i)
 	f.SliverType, f.DiskImage, f.HardwareType = "raw-pc", "urn:publicid:IDN+example.org+image+debian", "pc3000"
@@ -42,7 +42,7 @@ func fullFacts(i int) NodeFacts {
 	return f
 }
 
-// part tells f of every own node of r.
+// part returns a Part with the facts f of every own node of r.
 func part(r *Request, f func(int) NodeFacts) Part {
 	p := Part{Request: r, Nodes: map[string]NodeFacts{}}
 	for i, n := range r.Nodes {
@@ -51,8 +51,7 @@ func part(r *Request, f func(int) NodeFacts) Part {
 	return p
 }
 
-// everything is part with full facts and all that can be told of life, interfaces
-// and links besides.
+// everything is part with full facts, and all facts of lifetimes, interfaces and links.
 func everything(r *Request) Part {
 	p := part(r, fullFacts)
 	p.Links = map[string]LinkFacts{}
@@ -107,14 +106,14 @@ func TestStaleFactsTakeNoTextWithThem(t *testing.T) {
 
 var manifestType = regexp.MustCompile(`(\stype\s*=\s*["'])manifest(["'])`)
 
-// asRequest is what a user does to ask for a manifest again.
+// asRequest changes a manifest to a request, as a user does.
 func asRequest(manifest string) string {
 	at := manifestType.FindStringSubmatchIndex(manifest)
 	return manifest[:at[3]] + "request" + manifest[at[4]:]
 }
 
-// TestManifestOfAManifest: a manifest asked for again has the facts once, and
-// asking again and again changes nothing any more.
+// TestManifestOfAManifest requests a manifest again. The new manifest has each fact once, and
+// further repetitions change nothing.
 func TestManifestOfAManifest(t *testing.T) {
 	requests, _ := filepath.Glob("testdata/*.request.xml")
 	for _, file := range requests {
@@ -217,8 +216,8 @@ func TestASCII(t *testing.T) {
 	}
 }
 
-// TestASCIILeavesNames: names have no other spelling, so the option cannot make
-// such a manifest ASCII, and does not break it.
+// TestASCIILeavesNames checks that the option ASCII leaves a manifest with names that are not ASCII
+// unchanged, because XML has no references in names.
 func TestASCIILeavesNames(t *testing.T) {
 	o := options()
 	o.ASCII = true

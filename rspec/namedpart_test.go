@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestClaims: what is ours claims its client_id, links that are only copied
-// too, and what is others' claims none. A request that was taken once claims
-// the same, whatever is done about cross links now.
+// TestClaims checks which nodes, interfaces and links have a client_id in the slice: our own, and
+// links that are only copied, but nothing of other aggregates. A stored request has the same,
+// whatever the setting for cross links is now.
 func TestClaims(t *testing.T) {
 	text := request(nodeA + "\n" + nodeFar1 + nodeB + "\n" + nodeFar2 + linkTo("l", "", "a:0", "b:0") + linkTo("far", "", "f:0", "g:0") + "\n" + linkTo("cross", "", "g:0", "b:1"))
 	want := []string{

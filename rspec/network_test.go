@@ -51,9 +51,9 @@ func TestAddressesAreToldWhereNoneIsNamed(t *testing.T) {
 	}
 }
 
-// TestWhatIsIncompleteIsNotTold: an extension without what it demands would be
-// wrong, so it is left out, and what the request has stays.
-func TestWhatIsIncompleteIsNotTold(t *testing.T) {
+// TestIncompleteExtensionsAreOmitted checks that an extension without its required facts is omitted, and
+// that the extension of the request then stays.
+func TestIncompleteExtensionsAreOmitted(t *testing.T) {
 	alice := urn.MustParse("urn:publicid:IDN+example.org+user+alice")
 	const old = `<s:geni_sliver_info xmlns:s="` + sliverSpace + `"/><e:vnode xmlns:e="` + emulabSpace + `"/>`
 	in := mustParse(t, request(`<node client_id="a">`+old+`</node>`), ours())

@@ -20,7 +20,7 @@ var (
 	them = "urn:publicid:IDN+elsewhere.example.net+authority+am"
 )
 
-// places leaves out of a comparison where things stand, and what is not told.
+// places ignores positions and unexported fields in a comparison.
 var places = cmp.Options{cmpopts.IgnoreUnexported(Node{}), cmpopts.IgnoreFields(Node{}, "Column"), cmpopts.IgnoreFields(Link{}, "Column"), cmpopts.EquateComparable(netip.Prefix{})}
 
 func ours() ReadOptions { return ReadOptions{Managers: []urn.URN{us}, LinkTypes: []string{"lan"}} }

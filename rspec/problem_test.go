@@ -38,7 +38,7 @@ func refusalOf(t testing.TB, b []byte, o ReadOptions) *RequestError {
 	return e
 }
 
-// marked takes the marks § out of a text and tells where they stood.
+// marked removes the marks § from a text and returns their positions.
 func marked(text string) (plain string, places [][2]int) {
 	line, column := 1, 1
 	var b strings.Builder
@@ -94,7 +94,7 @@ func TestAllProblemsAreTold(t *testing.T) {
 	text := e.Error()
 	for _, line := range []int{2, 3, 4, 6, 7, 8, 9} {
 		if !strings.Contains(text, fmt.Sprintf("line %d: ", line)) {
-			t.Errorf("line %d is not told in %q", line, text)
+			t.Errorf("line %d is not in %q", line, text)
 		}
 	}
 	if !strings.HasSuffix(text, "\nand 2 more; patchbay check lists them") || strings.Count(text, "\n") != maxShown {
@@ -149,7 +149,7 @@ func TestTheWorstProblemDecides(t *testing.T) {
 func TestProblemsAreBounded(t *testing.T) {
 	const n = 5000
 	var b strings.Builder
-	b.WriteString(strings.Repeat("<link client_id='l'><interface_ref client_id='nobody'/></link>\n", 3)) // read last, told first
+	b.WriteString(strings.Repeat("<link client_id='l'><interface_ref client_id='nobody'/></link>\n", 3)) // read last, reported first
 	for i := range n {
 		fmt.Fprintf(&b, "<node client_id='a%d' exclusive='?'/>\n", i)
 	}
@@ -234,8 +234,8 @@ func placed(text string, line, column int) (rest string, ok bool) {
 
 var tagOrAttribute = regexp.MustCompile(`^(<|[^\s<>="']+\s*=\s*["'])`)
 
-// FuzzCheck: every problem stands at a tag or an attribute, in order; what is
-// taken is read alike once it is stored, and what is stored is always read.
+// FuzzCheck checks that every problem has the position of a tag or an attribute, in order. An
+// accepted request is read the same when it is stored, and a stored one is always read.
 func FuzzCheck(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.request.xml")
 	for _, file := range files {

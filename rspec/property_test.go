@@ -94,7 +94,7 @@ func TestReadingOfPacketLossIsTold(t *testing.T) {
 	for _, tt := range []struct {
 		unit    LossUnit
 		loss    string
-		says    string // nothing is said without
+		says    string // "" if there is no remark
 		instead string
 	}{
 		{Percent, "0.05", "per cent: 0.05 %", "write 5"},
@@ -115,7 +115,7 @@ func TestReadingOfPacketLossIsTold(t *testing.T) {
 	}
 }
 
-// FuzzProperty: what is read is a number that a network can have.
+// FuzzProperty checks that an accepted value is possible for a network.
 func FuzzProperty(f *testing.F) {
 	f.Add("100000", "10", "0.1", "x", "y")
 	f.Add("1e12", "NaN", "-0", "l", "x")
@@ -138,7 +138,7 @@ func FuzzProperty(f *testing.F) {
 	})
 }
 
-// Real requests hold properties that clients have pasted or left behind.
+// Real requests have properties that clients have copied or forgotten.
 func TestPropertiesOfOtherInterfacesAreCopiedWithARemark(t *testing.T) {
 	for rule, in := range map[string]string{
 		"source of another link": `<property §source_id="elsewhere" dest_id="y" capacity="1"/>`,

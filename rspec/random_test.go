@@ -10,7 +10,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// draw makes random requests that are right, in all the spellings XML allows.
+// draw makes random valid requests in all spellings that XML allows.
 type draw struct {
 	*rapid.T
 	ids int
@@ -52,7 +52,7 @@ func (d *draw) element(local, attrs string, content ...string) string {
 	return "<" + name + local + declare + attrs + d.blank() + "/>"
 }
 
-// odd is what a manifest must keep wherever it stands.
+// odd is content that a manifest must keep at any place.
 func (d *draw) odd() string {
 	return d.one("<!-- <node> & -->", "<![CDATA[<login/> ]] > é]]>", "<?p <x?>", "&#233;&lt;é", "<x:login xmlns:x='urn:x' x:sliver_id='1'>t</x:login>",
 		"<node xmlns='urn:y' a='>'/>", "<p:host/>", "\n", "  ", "<e xmlns=''><services/></e>", "text")
@@ -106,9 +106,8 @@ func (d *draw) request() string {
 		d.some(2, func() string { return d.link() + d.some(1, d.odd) }) + "</" + root + ">" + d.blank()
 }
 
-// TestRandomRequests: whatever the spelling, a manifest has no stale facts, and
-// asking for it again gives the same nodes. That nothing else changes shows
-// package faithful.
+// TestRandomRequests checks that the manifest of a random request has no stale facts, and that
+// requesting it again gives the same nodes. Package manifesttest checks that nothing else changes.
 func TestRandomRequests(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := &draw{T: rt}
@@ -148,8 +147,8 @@ func TestRandomRequests(t *testing.T) {
 	})
 }
 
-// TestRandomUnions: the union of random requests holds the nodes and links of
-// each, can be asked for again, and is then stable, also for a part of the slice.
+// TestRandomUnions checks that the union of random requests has the nodes and links of all of them,
+// can be requested again, and does not change afterwards. It also takes parts of slices.
 func TestRandomUnions(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := &draw{T: rt}

@@ -10,7 +10,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// summary is what a request was read as, in one line.
+// summary returns a parsed request as one line.
 func summary(r *Request) string {
 	var b strings.Builder
 	for _, n := range r.Nodes {
@@ -29,8 +29,7 @@ func summary(r *Request) string {
 	return b.String()
 }
 
-// TestNamesCountNotSpellings: one meaning in the spellings that XML allows and
-// clients use.
+// TestNamesCountNotSpellings reads one request in the spellings that XML allows and clients use.
 func TestNamesCountNotSpellings(t *testing.T) {
 	const ns = Namespace
 	for _, tt := range []struct{ rule, in string }{
@@ -187,8 +186,8 @@ func TestStoredRequestsAreReadWhateverTheRules(t *testing.T) {
 	}
 }
 
-// Go's tokens know the names of the first editions of XML 1.0 only, libxml2
-// those of the fifth: what the two read differently is refused with its place.
+// encoding/xml accepts the names of the first editions of XML 1.0 only, libxml2 those of the fifth
+// edition. Names that only one of them accepts are refused with their position.
 func TestNamesThatAreNotReadAlikeAreRefusedWithTheirPlace(t *testing.T) {
 	for _, name := range []string{"\u2c00", "\u037f", "a\u203f", "\U00010000"} {
 		e := refusalOf(t, request("<node client_id='a'/>\n  <x:"+name+" xmlns:x='urn:x'/>"), ours())

@@ -19,9 +19,9 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// manifestGolden says what is told of testdata/NAME.request.xml, or of NAME.1.request.xml
-// and so on for several Allocates, to make NAME.manifest.xml. The first two
-// digits of a name rule… are the rule of manifests that it shows.
+// manifestGolden has the facts with which testdata/NAME.request.xml, or NAME.1.request.xml and so on
+// for several Allocates, becomes NAME.manifest.xml. The digits in a name rule… are the number of
+// the rule that it shows.
 type manifestGolden struct {
 	name string
 	tell func(i int) NodeFacts // nil: facts
@@ -30,10 +30,10 @@ type manifestGolden struct {
 	shown []string
 	// options change those of the manifest.
 	options func(*ManifestOptions)
-	// invalid says why the manifest is not valid by the schemas: it copies
-	// something that is not.
+	// invalid is the reason why the manifest is not valid by the schemas: it copies
+	// something invalid.
 	invalid string
-	// final says why the manifest cannot be asked for again.
+	// final is the reason why the manifest cannot be requested again.
 	final string
 }
 
@@ -148,7 +148,7 @@ func withAccounts(tell func(int) NodeFacts) func(int) NodeFacts {
 	}
 }
 
-// withInterfaces tells of n interfaces of node i, which are called a:0, b:0, …
+// withInterfaces returns facts of n interfaces of node i, which are named a:0, b:0, …
 func withInterfaces(n int, addresses ...string) func(int) NodeFacts {
 	return func(i int) NodeFacts {
 		f := facts(i)
@@ -167,7 +167,7 @@ func withInterfaces(n int, addresses ...string) func(int) NodeFacts {
 	}
 }
 
-// reading is how goldens are read.
+// reading returns the options for goldens.
 func reading() ReadOptions {
 	o := ours()
 	o.CopyCrossLinks = true
@@ -221,7 +221,7 @@ func (g manifestGolden) write(t *testing.T, texts [][]byte) string {
 	return mustWrite(t, o, parts...)
 }
 
-// TestManifestRules holds the manifest of each golden against its file.
+// TestManifestRules compares the manifest of each golden with its file.
 func TestManifestRules(t *testing.T) {
 	for _, g := range goldens {
 		t.Run(g.name, func(t *testing.T) {
@@ -277,7 +277,8 @@ func clientIDs(t *testing.T, texts ...[]byte) []string {
 	return list
 }
 
-// TestEveryRuleHasAGolden: and every golden file is of a rule.
+// TestEveryRuleHasAGolden checks that every rule has a golden file, and every golden file belongs
+// to a rule.
 func TestEveryRuleHasAGolden(t *testing.T) {
 	covered := map[string]bool{}
 	names := map[string]bool{}
@@ -304,7 +305,7 @@ func TestEveryRuleHasAGolden(t *testing.T) {
 	}
 }
 
-// TestGoldensAreValid holds all manifests against our schemas.
+// TestGoldensAreValid validates all manifests by our schemas.
 func TestGoldensAreValid(t *testing.T) {
 	for _, g := range goldens {
 		text, err := os.ReadFile(g.file(".manifest.xml"))
@@ -321,7 +322,7 @@ func TestGoldensAreValid(t *testing.T) {
 	}
 }
 
-// TestGoldensAreValidByThePublishedSchemas is the same with an outside judge.
+// TestGoldensAreValidByThePublishedSchemas does the same with the published schemas.
 func TestGoldensAreValidByThePublishedSchemas(t *testing.T) {
 	dir := corpus(t)
 	require.Tool(t, "xmllint")

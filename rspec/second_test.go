@@ -10,9 +10,9 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// FuzzReading holds where the tokenizer finds elements and attributes against
-// what libxml2 reads there: spans nest as the tree does, begin and end with the
-// element's own tags, and the value of an attribute is what stands at its place.
+// FuzzReading compares the positions of the tokenizer with the tree of libxml2: spans nest like the
+// tree, begin and end with the element's own tags, and the bytes at the position of an attribute's
+// value have that value.
 func FuzzReading(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.request.xml")
 	for _, file := range files {
@@ -69,12 +69,12 @@ func FuzzReading(f *testing.F) {
 	})
 }
 
-// valueOf is what raw means in an attribute: references replaced, white space
-// that is written as such a space each.
+// valueOf returns the value of raw in an attribute: references are replaced, and each literal white
+// space is a space.
 func valueOf(t *testing.T, raw []byte) string {
 	t.Helper()
 	raw = bytes.ReplaceAll(raw, []byte("\r\n"), []byte(" "))
-	raw = bytes.ReplaceAll(raw, []byte("]]>"), []byte("]]&gt;")) // which text must not have
+	raw = bytes.ReplaceAll(raw, []byte("]]>"), []byte("]]&gt;")) // which is not allowed in text
 	raw = bytes.Map(func(r rune) rune {
 		if r == '\t' || r == '\n' || r == '\r' {
 			return ' '

@@ -13,8 +13,8 @@ func TestServices(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for _, tt := range []struct {
 		rule, in string
-		want     any    // a step, or nil where it is only copied
-		remark   string // then
+		want     any    // a step, or nil if it is only copied
+		remark   string // if it is only copied
 	}{
 		{"over http", `<install url="http://example.org/a.tgz" install_path="/local"/>`, setup.Step{Kind: setup.Install, URL: "http://example.org/a.tgz", InstallPath: "/local"}, ""},
 		{"over https, with a port and a query", `<install url=" HTTPS://example.org:8443/a?b=1&amp;c=2 " install_path="/"/>`, setup.Step{Kind: setup.Install, URL: "HTTPS://example.org:8443/a?b=1&c=2", InstallPath: "/"}, ""},

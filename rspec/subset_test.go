@@ -7,8 +7,8 @@ import (
 	"patchbay/rspec"
 )
 
-// TestOnlyLeavesOtherBytesAsTheyAre proves that a part of a request is the request without
-// the nodes left out and without the links that led to none but them.
+// TestOnlyLeavesOtherBytesAsTheyAre proves that a part of a request is the request without the omitted
+// nodes and the links that have no other nodes.
 func TestOnlyLeavesOtherBytesAsTheyAre(t *testing.T) {
 	const text = `<?xml version="1.0"?>
 <r:rspec type="request" xmlns:r="http://www.geni.net/resources/rspec/3" xmlns:x="urn:x"><!-- all -->

@@ -23,8 +23,8 @@ func TestUnionUnderAnEmptyRoot(t *testing.T) {
 	}
 }
 
-// TestUnionKeepsMeaning: each element means under the common root what it
-// meant under its own.
+// TestUnionKeepsMeaning checks that each element has the same meaning under the common root as
+// under its own.
 func TestUnionKeepsMeaning(t *testing.T) {
 	roots := []string{
 		`<rspec type="request" xmlns="` + Namespace + `" xmlns:p="urn:1">`,
@@ -102,8 +102,8 @@ func TestUnionDeclaresOnceWhatItCan(t *testing.T) {
 	}
 }
 
-// TestUnionRootIsBounded: however many roots say however much, the common one can
-// be read again; prefixes that found no room there are declared where they are used.
+// TestUnionRootIsBounded joins requests with many different roots. The common root stays small
+// enough to be read again, and other prefixes are declared where they are used.
 func TestUnionRootIsBounded(t *testing.T) {
 	var parts []Part
 	for k := range 10 {
@@ -128,8 +128,7 @@ func TestUnionRootIsBounded(t *testing.T) {
 	}
 }
 
-// TestUnionOfOddRoots: what a root's prefixes, quotes and blanks are does not
-// matter.
+// TestUnionOfOddRoots joins roots with unusual prefixes, quotes and attributes.
 func TestUnionOfOddRoots(t *testing.T) {
 	a := own(t, `<r:rspec xmlns:r="`+Namespace+`" type='request' />`)
 	for rule, tt := range map[string]struct{ in, want string }{
@@ -147,7 +146,7 @@ func TestUnionOfOddRoots(t *testing.T) {
 	}
 }
 
-// TestMeaning: when two children of roots count as one.
+// TestMeaning checks when two children of different roots are the same.
 func TestMeaning(t *testing.T) {
 	first := func(root, child string) fingerprint {
 		r := mustParse(t, []byte(`<r:rspec xmlns:r="`+Namespace+`" type="request" `+root+`>`+child+`</r:rspec>`), ours())
@@ -174,8 +173,8 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// TestUnionBytes: a manifest of several requests is no longer than they say, whatever
-// its parts must be told of their roots.
+// TestUnionBytes checks that a manifest of several requests is no longer than the sum of their
+// UnionBytes, also if its parts must repeat declarations of their roots.
 func TestUnionBytes(t *testing.T) {
 	root := func(attributes, children string) *Request {
 		return mustParse(t, []byte(`<rspec type="request" xmlns="`+Namespace+`" `+attributes+`>`+children+`</rspec>`), ours())

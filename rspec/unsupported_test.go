@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What nobody will do is told, as for routable_control_ip; what asks for nothing is not.
+// An unsupported request gets a remark, such as routable_control_ip; an empty one gets none.
 func TestWishesThatNobodyMeetsAreRemarked(t *testing.T) {
 	const emulab = ` xmlns="http://www.protogeni.net/resources/rspec/ext/emulab/1"`
 	node := func(in string) string { return `<node client_id="n">` + in + `</node>` }
@@ -44,7 +44,8 @@ func TestWishesThatNobodyMeetsAreRemarked(t *testing.T) {
 	}
 }
 
-// The end of a lease is an option of the calls; an expires of a manifest that is sent again is none.
+// The end of a lease is an option of the calls. The expires of a manifest that is sent again gets no
+// remark.
 func TestExpiresIsRemarked(t *testing.T) {
 	for _, tt := range []struct{ node, want string }{
 		{`<node client_id="n"/>`, "the expires of the rspec has no effect; give the option geni_end_time, or call Renew"},

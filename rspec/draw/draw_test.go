@@ -12,7 +12,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// sketch makes pictures without the detour over a document.
+// sketch makes pictures without a document.
 type sketch struct{ p Picture }
 
 // network has n nodes named node0, node1, … of each of some managers in turn.
@@ -197,8 +197,7 @@ func read(t testing.TB, text string) *Picture {
 	return p
 }
 
-// checkSVG tells what is wrong with a drawing as a document: it must be
-// well-formed and stand by itself.
+// checkSVG returns an error if a drawing is not well-formed or refers to other documents.
 func checkSVG(svg string) error {
 	d := xml.NewDecoder(strings.NewReader(svg))
 	d.Strict = true
@@ -227,7 +226,7 @@ func checkSVG(svg string) error {
 	}
 }
 
-// checkTerminal reports whether a text could do anything to a terminal.
+// checkTerminal returns an error if a text has terminal control characters.
 func checkTerminal(text string) error {
 	for i, r := range text {
 		if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x200b && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2060 && r <= 0x2069) {

@@ -9,8 +9,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// FuzzDraw draws whatever can be read: nothing panics, drawings are well-formed
-// and stand by themselves, text does nothing to a terminal.
+// FuzzDraw draws any accepted document. There is no panic, drawings are well-formed without
+// references to other documents, and text has no terminal control characters.
 func FuzzDraw(f *testing.F) {
 	for _, file := range documents(f) {
 		b, err := os.ReadFile(file)

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// faultsOf is all that is wrong with a drawing.
+// faultsOf returns all faults of a drawing.
 func faultsOf(s *scene) []string {
 	var list []string
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }

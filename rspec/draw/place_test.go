@@ -31,7 +31,7 @@ func TestGridTellsEachOnce(t *testing.T) {
 	}
 }
 
-// TestSeparatingEnds gives a place that no moving can mend.
+// TestSeparatingEnds has boxes that no movement can separate.
 func TestSeparatingEnds(t *testing.T) {
 	a := &arrangement{blocks: []*block{{}, {}}, need: map[[2]int]point{}}
 	for _, b := range a.blocks {

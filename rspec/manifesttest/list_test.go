@@ -23,8 +23,8 @@ var mayChange = map[string]map[string]func(asked *elem) bool{
 	"interface_ref": {"sliver_id": always, "component_id": always},
 }
 
-// mayGo are the children of an own element that a manifest leaves out, since an
-// earlier manifest told them, and may tell anew at the end of the element.
+// mayGo are the children of an own element that come from an earlier manifest. A manifest omits them
+// and may write new ones at the end of the element.
 var mayGo = map[string][][2]string{
 	"node":     {{core, "host"}, {infoExt, "geni_sliver_info"}, {emulabExt, "vnode"}},
 	"services": {{core, "login"}, {userExt, "services_user"}, {userExtPG, "services_user"}, {proxyExt, "proxy"}},
@@ -37,7 +37,7 @@ var mayCome = map[string][]string{
 
 func always(*elem) bool { return true }
 
-// unless allows an edit where the request says nothing.
+// unless allows an edit if the request has no such attribute.
 func unless(name string) func(*elem) bool {
 	return func(asked *elem) bool { return strings.TrimSpace(asked.get(name)) == "" }
 }
@@ -53,14 +53,13 @@ type pair struct {
 	asked, made *elem
 }
 
-// comparison is a request beside its manifest.
+// comparison is a request with its manifest.
 type comparison struct {
 	in, out *doc
 	own     map[*elem]*pair
 }
 
-// newComparison pairs the own elements: those of the nodes and links that the
-// request was read to have.
+// newComparison pairs the own elements: those of the own nodes and links of the parsed request.
 func newComparison(in, out *doc, r *rspec.Request) (*comparison, error) {
 	c := &comparison{in, out, map[*elem]*pair{}}
 	c.pair("rspec", in.root, out.root)
@@ -98,7 +97,7 @@ func (c *comparison) pair(role string, asked, made *elem) {
 	}
 }
 
-// rest is a document without what the list lets change.
+// rest is a document without the parts that the list lets change.
 type rest struct {
 	*comparison
 	d    *doc
@@ -106,7 +105,7 @@ type rest struct {
 	kept [][2]int // where it comes from
 }
 
-// rest leaves out of the request or of the manifest what the list lets change.
+// rest returns the request or the manifest without the parts that the list lets change.
 func (c *comparison) rest(d *doc) *rest {
 	r := &rest{comparison: c, d: d}
 	declaration := d.bytes(d.declaration[0], d.declaration[1])
@@ -144,8 +143,8 @@ func (r *rest) element(e *elem) {
 	r.keep(e.endTag, e.end)
 }
 
-// attributes keeps of an attribute in both documents all but the value, of one
-// in the request nothing, and nothing of those at the end that the manifest adds.
+// attributes keeps an attribute of both documents without its value. It drops attributes of the
+// request alone, and those that the manifest adds at the end.
 func (r *rest) attributes(e *elem, p *pair) (end int) {
 	end = e.start + 1 + len(e.name)
 	for i, a := range e.attrs {
@@ -159,7 +158,7 @@ func (r *rest) attributes(e *elem, p *pair) (end int) {
 			r.keep(a.start, a.end)
 		case both:
 			r.keep(a.start, a.val-1)
-			r.text.WriteString(r.d.bytes(a.val-1, a.val)) // a blank behind it would be the value's
+			r.text.WriteString(r.d.bytes(a.val-1, a.val)) // a blank after it belongs to the value
 			r.keep(a.end-1, a.end)
 		case e == p.made && !isAdded:
 			r.keep(a.start, a.end)
@@ -168,8 +167,8 @@ func (r *rest) attributes(e *elem, p *pair) (end int) {
 	return end
 }
 
-// content leaves out old facts of the request, with the white space before them,
-// and the new ones at the end of the manifest's element.
+// content omits old facts of the request, with the white space before them, and new facts at the end
+// of the manifest's element.
 func (r *rest) content(e *elem, p *pair) {
 	items := e.items
 	for e == p.made && len(items) > 0 && r.isFact(items[len(items)-1].el, p) {
@@ -198,12 +197,12 @@ func (r *rest) content(e *elem, p *pair) {
 	}
 }
 
-// isBlank reports whether text says nothing, not even by references.
+// isBlank reports whether text is white space without references.
 func (r *rest) isBlank(said string) bool {
 	return strings.Trim(strings.NewReplacer("&#32;", "", "&#10;", "", "&#9;", "", "&#13;", "").Replace(said), blank) == ""
 }
 
-// isFact reports whether a child is told by the aggregate.
+// isFact reports whether a child is a fact of the aggregate.
 func (r *rest) isFact(e *elem, p *pair) bool {
 	if e == nil {
 		return false
@@ -222,8 +221,8 @@ func (r *rest) isFact(e *elem, p *pair) bool {
 		(p.role == "interface" || len(asked) == 0)
 }
 
-// compare says how a manifest differs from its request where it may not; empty if
-// it does not. It also gives the places of the manifest where it may not.
+// compare returns the first forbidden difference between a manifest and its request, or "". It also
+// returns the places of the manifest that must be equal.
 func compare(request, manifest []byte, r *rspec.Request) (wrong string, kept [][2]int) {
 	in, err := parse(request)
 	if err != nil {

@@ -27,7 +27,7 @@ var (
 	manager = urn.MustParse("urn:publicid:IDN+example.org+authority+cm")
 )
 
-// folder is what the files of a pattern hold.
+// folder returns the contents of the files of a pattern.
 func folder(t testing.TB, pattern ...string) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(pattern...))
@@ -59,7 +59,7 @@ func requests(t testing.TB) map[string][]byte {
 	return found
 }
 
-// generous tells all there is to tell of every own node and link.
+// generous returns all facts of every own node and link.
 func generous(r *rspec.Request) (rspec.Part, rspec.ManifestOptions) {
 	now := time.Date(2031, 5, 1, 12, 0, 0, 0, time.UTC)
 	alice := urn.MustParse("urn:publicid:IDN+example.org+user+alice")
@@ -92,8 +92,8 @@ func generous(r *rspec.Request) (rspec.Part, rspec.ManifestOptions) {
 	return p, rspec.ManifestOptions{Manager: manager, Generated: now, Expires: now, GeneratedBy: `an "AM" & more`}
 }
 
-// held writes a generous manifest of a request and compares the two. It gives the
-// request as it was read; one that is refused is read as if it had been stored.
+// held writes a generous manifest of a request and compares the two. It returns the parsed request;
+// a refused one is read as a stored request.
 func held(t *testing.T, name string, b []byte, managers []urn.URN) (r *rspec.Request, isRefused bool) {
 	t.Helper()
 	r, err := rspec.ParseRequest(b, rspec.ReadOptions{Managers: managers})
@@ -127,15 +127,15 @@ func everyManager(d *doc) []urn.URN {
 	return list
 }
 
-// TestCorpusOurs reads every node of every real request as ours, as it is and in
-// another spelling that means the same.
+// TestCorpusOurs reads every node of every real request as ours, unchanged and in an equivalent
+// spelling.
 func TestCorpusOurs(t *testing.T) {
 	t.Parallel()
 	perturbed(t, requests(t), *times, everyManager)
 }
 
-// TestNasty does so with the documents in testdata: each is one corner of XML or
-// of RSpec, and the nodes that name nobody or example.org are ours.
+// TestNasty does the same with the documents in testdata, each an unusual case of XML or RSpec. The
+// nodes without a manager or of example.org are ours.
 func TestNasty(t *testing.T) {
 	all := folder(t, "testdata", "*.xml")
 	if len(all) < 15 {
@@ -146,7 +146,7 @@ func TestNasty(t *testing.T) {
 	}
 }
 
-// meaning compares requests without where things stood.
+// meaning compares requests without the positions.
 var meaning = gocmp.Options{
 	cmpopts.IgnoreUnexported(rspec.Node{}, rspec.Request{}),
 	cmpopts.IgnoreFields(rspec.Node{}, "Line", "Column"), cmpopts.IgnoreFields(rspec.Interface{}, "Line"), cmpopts.IgnoreFields(rspec.Link{}, "Line", "Column"),
@@ -185,16 +185,15 @@ func perturbed(t *testing.T, all map[string][]byte, times int, managersOf func(*
 	return refused
 }
 
-// TestCorpusForeign reads them as requests of which only the nodes are ours that
-// name nobody: nothing of the others' may change.
+// TestCorpusForeign reads them such that only nodes without a manager are ours. The others must not
+// change.
 func TestCorpusForeign(t *testing.T) {
 	t.Parallel()
 	perturbed(t, requests(t), *times, func(*doc) []urn.URN { return []urn.URN{manager} })
 }
 
-// TestDamageIsSeen changes one byte after the other of a right manifest, only
-// where the request's own bytes are. Each change must be seen, or the other
-// tests of this package prove nothing.
+// TestDamageIsSeen changes each byte of a valid manifest that comes from the request. Each change
+// must be detected. Otherwise the other tests of this package prove nothing.
 func TestDamageIsSeen(t *testing.T) {
 	t.Parallel()
 	request := []byte(`<?xml version='1.0'?>
@@ -230,7 +229,7 @@ func TestDamageIsSeen(t *testing.T) {
 			for _, with := range []string{"", string(c) + string(c), other, string(c) + " "} {
 				tried++
 				if wrong, _ := compare(request, slices.Concat(manifest[:i], []byte(with), manifest[i+1:]), r); wrong == "" {
-					t.Errorf("byte %d: %q became %q, and nobody sees it: %q", i, c, with, manifest[max(0, i-30):i+30])
+					t.Errorf("byte %d: %q became %q undetected: %q", i, c, with, manifest[max(0, i-30):i+30])
 				}
 			}
 		}
@@ -240,9 +239,8 @@ func TestDamageIsSeen(t *testing.T) {
 	}
 }
 
-// FuzzSplice reads arbitrary bytes, or, with a seed, what the generator makes of
-// them. The manifest of whatever is taken for a request differs from it only
-// where the list allows it.
+// FuzzSplice reads arbitrary bytes, or, with a seed, those that the generator makes of them. The
+// manifest of an accepted request differs from it only where the list allows it.
 func FuzzSplice(f *testing.F) {
 	for _, b := range folder(f, "testdata", "*.xml") {
 		f.Add(b, uint64(0))

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// perturber writes a document anew. How often it does what is drawn for each
-// document, so that some are changed a little and some everywhere.
+// perturber rewrites a document in an equivalent form. The frequency of each kind of change is drawn
+// for each document, so that some change a little and some everywhere.
 type perturber struct {
 	*rand.Rand
 	d       *doc
@@ -35,7 +35,7 @@ func perturb(d *doc, seed uint64) []byte {
 	return []byte(out)
 }
 
-// chance reports whether to do something of a kind now.
+// chance reports whether to make a change of a kind here.
 func (p *perturber) chance(kind string) bool {
 	r, ok := p.ratio[kind]
 	if !ok {
@@ -65,7 +65,7 @@ func (p *perturber) prolog() {
 	p.b.WriteString(p.d.bytes(p.d.declaration[1], p.d.root.start))
 }
 
-// blank is white space, or in its place something that is as good.
+// blank is white space, or an equivalent.
 func (p *perturber) blank(usual string) string {
 	if p.chance("blank") {
 		return pick(p, "  ", "\n", "\t", " \r\n  ")
@@ -73,8 +73,8 @@ func (p *perturber) blank(usual string) string {
 	return usual
 }
 
-// element writes an element that is so deep and has so many declarations around
-// it, in a scope of prefixes.
+// element writes an element in a scope of prefixes; depth is its depth and around the number of
+// declarations around it.
 func (p *perturber) element(e *elem, outer map[string]string, depth, around int) {
 	scope := maps.Clone(outer)
 	var tags []string
@@ -183,7 +183,7 @@ func (p *perturber) element(e *elem, outer map[string]string, depth, around int)
 // character is one as it is written: a reference, the end of a line, or itself.
 var character = regexp.MustCompile(`&[^;]+;|\r\n|(?s:.)`)
 
-// attribute writes an attribute, with its value in this or that spelling.
+// attribute writes an attribute, with its value in one of several spellings.
 func (p *perturber) attribute(name string, a *attr) string {
 	quote := p.d.bytes(a.val-1, a.val)
 	if p.chance("quote") {
@@ -219,7 +219,7 @@ func (p *perturber) reference(r rune) string {
 	return fmt.Sprintf(pick(p, "&#%d;", "&#x%x;", "&#x%X;", "&#00%d;"), r)
 }
 
-// content writes what an element holds, and between it what means nothing.
+// content writes the content of an element, with meaningless parts in between.
 func (p *perturber) content(e *elem, scope map[string]string, depth, around int) {
 	known := e.space == core && slices.Contains([]string{"rspec", "node", "link", "interface", "interface_ref", "services", "sliver_type", "ip"}, e.local)
 	between := func() {
@@ -263,7 +263,7 @@ func (p *perturber) content(e *elem, scope map[string]string, depth, around int)
 	}
 }
 
-// extensions are elements that nobody here has heard of. %[1]s is a fresh prefix.
+// extensions are unknown elements. %[1]s is a new prefix.
 var extensions = []string{
 	// core elements inside
 	`<%[1]s:wrap xmlns:%[1]s="urn:ext:%[1]s" xmlns="` + core + `"><rspec type="request"><node client_id="inner" sliver_id="x" component_manager_id=''>` +
