@@ -93,7 +93,7 @@ func TestEachFileIsUsed(t *testing.T) {
 	}
 }
 
-// TestWhatIsDeclaredIsValid reads documents with everything that we declare.
+// TestWhatIsDeclaredIsValid validates documents with everything that we declare.
 func TestWhatIsDeclaredIsValid(t *testing.T) {
 	for _, k := range schemas.Kinds() {
 		text, err := os.ReadFile("testdata/" + string(k) + ".xml")
@@ -104,7 +104,7 @@ func TestWhatIsDeclaredIsValid(t *testing.T) {
 		if err != nil || len(found) > 0 {
 			t.Errorf("%s: %v, %v", k, found, err)
 		}
-		// Each declared name stands in the document, but for those that stand only in others.
+		// The document has each declared name, except those that occur only inside others.
 		files := []string{"rspec/common.xsd", schemas.Core(k)}
 		if k != schemas.Advertisement {
 			files = append(files, "rspec/experiment.xsd")

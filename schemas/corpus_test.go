@@ -15,8 +15,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// published are the files below schemas/ of the corpus that we are held
-// against. Of those with several kinds the order is that of schemas.Kinds.
+// published are the files below schemas/ of the corpus to compare with. Those with several kinds are
+// in the order of schemas.Kinds.
 var (
 	publishedCore = []string{"geni.net_resources_rspec_3/ad.xsd", "geni.net_resources_rspec_3/request.xsd", "geni.net_resources_rspec_3/manifest.xsd"}
 
@@ -40,14 +40,14 @@ var (
 func requestAndManifest(file string) []string { return []string{"", file, file} }
 func allKinds(file string) []string           { return []string{file, file, file} }
 
-// difference is one place where our schemas are meant to differ from the
-// published ones. Each must explain something in the tests below.
+// difference is an intended difference between our schemas and the published ones. Each must occur in
+// the tests below.
 type difference struct {
 	reason string
-	// wider reports whether we allow what a remark of xmllint is about.
+	// wider reports whether our schemas allow what an error of xmllint is about.
 	wider func(k schemas.Kind, r remark) bool
-	// stricter reports whether nothing published speaks of an element, so that what
-	// it holds is not judged either.
+	// stricter reports whether no published schema has an element, so that its content
+	// is not validated either.
 	stricter func(k schemas.Kind, e *xmltree.Element) bool
 }
 
@@ -107,7 +107,7 @@ var differences = []difference{
 	},
 }
 
-// comparison holds our verdicts against the published schemas'.
+// comparison compares our verdicts with those of the published schemas.
 type comparison struct {
 	core, known [3]string // published schema files, by kind
 	used        map[string]int
@@ -152,8 +152,8 @@ func newComparison(t *testing.T) *comparison {
 	return c
 }
 
-// judge compares the verdicts on docs, which are all of one kind, and answers
-// how many were judged and how many of them are invalid by both.
+// judge compares the verdicts on docs, which are all of one kind. It returns how many were validated
+// and how many of them are invalid by both.
 func (c *comparison) judge(t *testing.T, mode string, docs []document) (judged, invalid int) {
 	t.Helper()
 	k := docs[0].kind
@@ -167,8 +167,8 @@ func (c *comparison) judge(t *testing.T, mode string, docs []document) (judged, 
 	complaints := 0
 	for n, v := range wait() {
 		d := trees[n]
-		// What is left of the findings of both when what is meant to differ is
-		// taken away must make one verdict.
+		// Without the intended differences, the findings of both must give the same
+		// verdict.
 		var why []string
 		bad := [2]bool{}
 		beyond := func(e *xmltree.Element) int {
@@ -235,7 +235,7 @@ func few[T any](all []T) []T { return all[:min(len(all), 5)] }
 
 func short(b []byte) string { return string(b[:min(len(b), 1500)]) }
 
-// explained complains of a reason that explains nothing.
+// explained fails if a difference does not occur.
 func (c *comparison) explained(t *testing.T) {
 	t.Helper()
 	for _, d := range differences {
@@ -246,8 +246,8 @@ func (c *comparison) explained(t *testing.T) {
 	}
 }
 
-// corpus are all documents of the corpus that can be read, each as it is
-// really parsed, and those of testdata.
+// corpus are all readable documents of the corpus, in the form in which they are really parsed, and
+// those of testdata.
 func corpus(t *testing.T) []document {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(require.Shared(t, "corpus", "rspecs"), "*", "*"))
@@ -276,8 +276,8 @@ func corpus(t *testing.T) []document {
 	return docs
 }
 
-// TestCorpusVerdicts judges every document as every kind, with and without
-// extensions, by our schemas and by the published ones.
+// TestCorpusVerdicts validates every document as every kind, with and without extensions, by our
+// schemas and by the published ones.
 func TestCorpusVerdicts(t *testing.T) {
 	c := newComparison(t)
 	docs := corpus(t)

@@ -11,7 +11,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// names are local names of the core, some of which fit nowhere.
+// names are local names of the core, and some that are invalid everywhere.
 var names = strings.Fields(`rspec node link external_ref type_relation hardware_type sliver_type disk_image available location
 	interface ip monitoring services login install execute user host relation cloud component_manager component_hop
 	interface_ref link_type link_class property metric zork`)
@@ -68,7 +68,7 @@ func (e *element) print(b *strings.Builder) {
 	fmt.Fprintf(b, "</%s>\n", e.local)
 }
 
-// mutations are e changed in one way each.
+// mutations returns copies of e with one change each.
 func mutations(e *element) map[string]*element {
 	all := make(map[string]*element)
 	change := func(what string, f func(c *element)) {
@@ -91,7 +91,7 @@ func mutations(e *element) map[string]*element {
 	}
 	children, others := names, strings.Fields("rspec node link interface login user host zork")
 	attributes := strings.Fields("zork default ipv4 vlantag sliver_id component_id client_id name type")
-	if e.space != schemas.Namespace { // few, for one name of the core is as foreign as any other
+	if e.space != schemas.Namespace { // few, because all names of the core are equally foreign here
 		children, others, attributes = strings.Fields("node available metric"), strings.Fields("link zork"), strings.Fields("zork name")
 	}
 	for _, name := range attributes {

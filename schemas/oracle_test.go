@@ -18,17 +18,17 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// document is one text to judge.
+// document is one text to validate.
 type document struct {
 	name string
 	text []byte
-	kind schemas.Kind // what it is to be judged as
-	// extension says that a mutant was changed inside an extension, so that it is
-	// only judged where extensions are known.
+	kind schemas.Kind // the kind to validate it as
+	// extension means that a mutant was changed inside an extension, so that only
+	// schemas with extensions validate it.
 	extension bool
 }
 
-// verdict is what a judge says of a document.
+// verdict is the result of a validation.
 type verdict struct {
 	valid bool
 	found []remark
@@ -40,8 +40,8 @@ type remark struct {
 	element, msg string
 }
 
-// xmllint begins to judge documents by a schema file, all in one process; the
-// answer waits for the verdicts.
+// xmllint starts a process that validates documents by a schema file. The returned function waits for
+// the verdicts.
 func xmllint(t *testing.T, schema string, docs []document) func() []verdict {
 	t.Helper()
 	tool := require.Tool(t, "xmllint")
@@ -98,7 +98,7 @@ func readVerdicts(t *testing.T, out string, docs []document) []verdict {
 	return verdicts
 }
 
-// quickDir is a folder for thousands of files, in memory where that is to be had.
+// quickDir is a folder for thousands of files, in memory if possible.
 func quickDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "patchbay")
 	if err != nil {
@@ -116,7 +116,7 @@ type tree struct {
 	found []xmltree.Finding
 }
 
-// ours judges documents by one of our schemas.
+// ours validates documents by one of our schemas.
 func ours(t *testing.T, schema func(schemas.Kind) *xmltree.Schema, docs []document) []tree {
 	t.Helper()
 	trees := make([]tree, len(docs))
@@ -169,7 +169,7 @@ func (t *tree) measure(text []byte) {
 	}
 }
 
-// element is the element that a finding is about: the last that begins where the finding is or before.
+// element is the element of a finding: the last one that begins at or before its position.
 func (t *tree) element(f xmltree.Finding) *xmltree.Element {
 	var last *xmltree.Element
 	for _, e := range t.all {
@@ -181,7 +181,7 @@ func (t *tree) element(f xmltree.Finding) *xmltree.Element {
 	return last
 }
 
-// meant are the elements that a remark may mean.
+// meant are the elements that an error of xmllint may mean.
 func (t *tree) meant(r remark) []*xmltree.Element {
 	var all []*xmltree.Element
 	for i, e := range t.all {
@@ -192,7 +192,7 @@ func (t *tree) meant(r remark) []*xmltree.Element {
 	return all
 }
 
-// told reports whether we have a finding on one of the elements.
+// told reports whether we have a finding in one of the elements.
 func (t *tree) told(elements []*xmltree.Element) bool {
 	return slices.ContainsFunc(t.found, func(f xmltree.Finding) bool { return slices.Contains(elements, t.element(f)) })
 }

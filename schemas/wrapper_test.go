@@ -8,8 +8,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// TestEmbeddedFilesJudgeAsXmllintDoes has xmllint read the files of this folder
-// and hold its findings against what the embedded ones find, by place.
+// TestEmbeddedFilesJudgeAsXmllintDoes has xmllint use the files of this folder, and compares its
+// findings with those of the embedded schemas, by position.
 func TestEmbeddedFilesJudgeAsXmllintDoes(t *testing.T) {
 	docs := corpus(t)
 	for mode, schema := range map[string]func(schemas.Kind) *xmltree.Schema{"core": xmltree.Core, "known": xmltree.Known} {

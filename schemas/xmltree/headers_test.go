@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestTheCodeFitsTheHeadersOf2_12 compiles the C code against headers that say
-// what those of libxml2 2.12 say about errors; newer compilers take no less.
+// TestTheCodeFitsTheHeadersOf2_12 compiles the C code with the const of libxml2 2.12 in its headers, and
+// refuses incompatible pointer types as newer compilers do.
 func TestTheCodeFitsTheHeadersOf2_12(t *testing.T) {
 	flags, err := exec.Command("pkg-config", "--variable=includedir", "libxml-2.0").Output()
 	if err != nil {

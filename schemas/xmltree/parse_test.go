@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sketch prints a tree in a form that shows everything the tree holds.
+// sketch prints a tree with all its content.
 func sketch(e *Element) string {
 	var b strings.Builder
 	var walk func(e *Element)
@@ -360,7 +360,7 @@ func resident(t *testing.T) int {
 	return n
 }
 
-// FuzzParse holds libxml2's tree against the tokens of encoding/xml.
+// FuzzParse compares libxml2's tree with the tokens of encoding/xml.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`<a xmlns="u:u" xmlns:p="u:v" p:x="&lt;1"><p:b>t<![CDATA[x]]><!-- c --><?p d?></p:b></a>`))
 	f.Add([]byte("\xef\xbb\xbf\n<?xml version='1.1' encoding='UTF-8'?><a>&#233;é</a>"))

@@ -59,8 +59,8 @@ func normalized(text []byte) ([]byte, error) {
 	}
 }
 
-// ours tells of d what two readers must agree on, a line for each start tag,
-// text, comment, processing instruction and end tag.
+// ours prints the parts of d that two readers must agree on, a line for each start tag, text, comment,
+// processing instruction and end tag.
 func ours(d *Doc) []string {
 	var out []string
 	var walk func(e *Element)
@@ -88,11 +88,11 @@ func ours(d *Doc) []string {
 	return out
 }
 
-// errStricter is why a second reader has no opinion: it refuses.
+// errStricter means that the second reader refuses the document.
 type errStricter struct{ error }
 
-// theirs tells the same of text as encoding/xml reads it, which knows nothing
-// of namespaces by tokens: they are resolved here, too.
+// theirs prints the same for text read by encoding/xml. Its tokens have no resolved namespaces, so they
+// are resolved here.
 func theirs(text []byte) ([]string, error) {
 	dec := xml.NewDecoder(bytes.NewReader(text))
 	dec.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
@@ -169,8 +169,7 @@ func theirs(text []byte) ([]string, error) {
 	}
 }
 
-// compareReadings holds the two readings of d against each other; agreed is
-// false where the second reader has no opinion.
+// compareReadings compares the two readings of d; agreed is false if the second reader refuses it.
 func compareReadings(t testing.TB, d *Doc) (agreed bool) {
 	t.Helper()
 	var want []string
@@ -210,8 +209,8 @@ var seconds = map[Method]dsig.Canonicalizer{
 	ExclusiveC14N10: dsig.MakeC14N10ExclusiveCanonicalizerWithPrefixList(""),
 }
 
-// compareCanonical holds the octets of the element with that index against those
-// of goxmldsig. agreed is false where that has no opinion, or a known other one.
+// compareCanonical compares the canonical form of the element with that index with that of goxmldsig.
+// agreed is false if goxmldsig refuses the document or has a known difference.
 func compareCanonical(t testing.TB, d *Doc, m Method, index int) (agreed bool) {
 	t.Helper()
 	text, err := normalized(d.Source)
@@ -251,8 +250,8 @@ func compareCanonical(t testing.TB, d *Doc, m Method, index int) (agreed bool) {
 			return false
 		}
 	}
-	// What is inherited is written on a copy first: the library overwrites what is
-	// nearer with what is farther.
+	// Inherited declarations are written on a copy first, because the library overwrites
+	// nearer declarations with farther ones.
 	alone := theirs.Copy()
 	for p := theirs.Parent(); p != nil; p = p.Parent() {
 		for _, a := range p.Attr {
@@ -273,15 +272,14 @@ func compareCanonical(t testing.TB, d *Doc, m Method, index int) (agreed bool) {
 	return true
 }
 
-// knownDifferences are where goxmldsig is known to be another opinion, with a
-// document that shows it and what each makes of it.
+// knownDifferences are the known differences to goxmldsig, each with a document and both results.
 var knownDifferences = []struct {
 	rule    string
 	method  Method
 	in      string
 	libxml2 string
 	theirs  string
-	// applies reports whether e, or what is around or below it, is such a place.
+	// applies reports whether the difference occurs in e, around it or below it.
 	applies func(m Method, e *etree.Element) bool
 }{
 	{
@@ -292,7 +290,7 @@ var knownDifferences = []struct {
 	},
 }
 
-// near reports whether f holds for e, an element around it, or one below it.
+// near reports whether f is true for e, an element around it, or one below it.
 func near(e *etree.Element, f func(*etree.Element) bool) bool {
 	for p := e.Parent(); p != nil; p = p.Parent() {
 		if f(p) {
@@ -308,7 +306,7 @@ func undeclares(e *etree.Element) bool {
 	return slices.ContainsFunc(e.Attr, func(a etree.Attr) bool { return a.Space == "" && a.Key == "xmlns" && a.Value == "" })
 }
 
-// TestKnownDifferences fails when a difference is gone, or another.
+// TestKnownDifferences fails if a difference no longer exists or has changed.
 func TestKnownDifferences(t *testing.T) {
 	for _, k := range knownDifferences {
 		tree := etree.NewDocument()
@@ -344,8 +342,8 @@ var secondReadings = append([]string{
 	"<a xmlns:b='u:1'><c xmlns:b='u:2' b:d=''/><b:c b:e='' e=''/></a>",
 }, secondOpinions...)
 
-// addDocuments seeds f with documents of ours and, where it is there, of the
-// corpus: small ones, for large ones only slow a fuzzer down.
+// addDocuments adds our documents and small documents of the corpus, if it exists, as seeds. Large
+// ones only slow a fuzzer down.
 func addDocuments(f *testing.F) {
 	for _, in := range secondReadings {
 		f.Add([]byte(in))
@@ -367,8 +365,8 @@ func addDocuments(f *testing.F) {
 	}
 }
 
-// FuzzReading holds the whole of what libxml2 reads, names with namespaces,
-// values, texts and their order, against what encoding/xml reads.
+// FuzzReading compares everything that libxml2 and encoding/xml read: names with namespaces, values,
+// texts and their order.
 func FuzzReading(f *testing.F) {
 	addDocuments(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -379,8 +377,8 @@ func FuzzReading(f *testing.F) {
 	})
 }
 
-// FuzzCanonical holds canonical octets of the first elements, by each method,
-// against those of goxmldsig, which takes long for large documents.
+// FuzzCanonical compares the canonical forms of the first elements, by each method, with those of
+// goxmldsig, which takes long for large documents.
 func FuzzCanonical(f *testing.F) {
 	addDocuments(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -395,8 +393,7 @@ func FuzzCanonical(f *testing.F) {
 	})
 }
 
-// TestCorpusIsReadAlike counts over real documents how far the second readers
-// agree.
+// TestCorpusIsReadAlike compares the readers for real documents and counts how many they agree on.
 func TestCorpusIsReadAlike(t *testing.T) {
 	dir := require.Shared(t)
 	var read, agreed, octets, same int

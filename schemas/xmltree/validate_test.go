@@ -171,7 +171,8 @@ func TestKindOfADocument(t *testing.T) {
 	}
 }
 
-// TestTheTwoWiderPlaces shows what our manifests allow beyond the published schema.
+// TestTheTwoWiderPlaces checks the two places where our schema for manifests allows more than the
+// published one.
 func TestTheTwoWiderPlaces(t *testing.T) {
 	in := "<rspec type='manifest' " + rspec3 + "><node client_id='n'><host name='h' ipv4='192.0.2.1'/></node><link client_id='l'/></rspec>"
 	if found, err := Validate([]byte(in), "", Limits{}); err != nil || len(found) > 0 {
@@ -249,8 +250,8 @@ func TestTextInManyPiecesIsNotJudged(t *testing.T) {
 	}
 }
 
-// TestNamesOfNamespacesCostInProportion holds documents to passes that handle
-// no more bytes of such names than maxRepeated for each byte of theirs.
+// TestNamesOfNamespacesCostInProportion checks that the validation passes handle at most maxRepeated
+// bytes of namespace names for each byte of a document.
 func TestNamesOfNamespacesCostInProportion(t *testing.T) {
 	in := func(name int, parts string) []byte {
 		return []byte("<rspec type='request' " + rspec3 + " xmlns:z='" + strings.Repeat("u", name) + "'>\n" + parts + "</rspec>")
@@ -284,8 +285,8 @@ func TestFindingsBeyondLine65535(t *testing.T) {
 	}
 }
 
-// TestTheDocumentIsAsItWas judges documents from which elements are taken out
-// meanwhile, and looks at what is left for the canonicalizer.
+// TestTheDocumentIsAsItWas validates documents, which removes elements temporarily, and compares their
+// canonical form afterwards.
 func TestTheDocumentIsAsItWas(t *testing.T) {
 	in := request("<zork><a/></zork>t<node client_id='n'>x<zork/>y<zork/><!-- c --><ip/></node><zork/>")
 	if err := Parse([]byte(in), Limits{}, func(d *Doc) error {
@@ -344,8 +345,7 @@ func TestOneSchemaManyGoroutines(t *testing.T) {
 	all.Wait()
 }
 
-// TestSchemasAreServedToTheirCompilerAlone shows that neither a document nor a
-// place that it names gets anything from the loader.
+// TestSchemasAreServedToTheirCompilerAlone checks that documents cannot load schemas by their names.
 func TestSchemasAreServedToTheirCompilerAlone(t *testing.T) {
 	Known(schemas.Request).compile()
 	dir := t.TempDir()
