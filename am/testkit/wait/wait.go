@@ -63,7 +63,7 @@ func Clear(t testing.TB, problem func() string) {
 		}
 		// A check that takes long, such as a command, must not take the host's time from the
 		// program that it waits for.
-		time.Sleep(max(pause, min(2*took, longest)))
+		time.Sleep(max(pause, min(5*took, longest)))
 	}
 }
 
