@@ -80,6 +80,13 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 		default:
 			args = append(args, "--config", s.dir)
 		}
+		if user == nil { // root, as this process
+			code, out := runCommand(t, args...)
+			if code != 0 {
+				t.Errorf("%q: exit status %d\n%s", args, code, out)
+			}
+			return out
+		}
 		c := exec.Command(filepath.Join(bin, "patchbay"), args...)
 		c.Dir = work
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: user}
@@ -89,10 +96,10 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 		}
 		return string(out)
 	}
-	all := func(user *syscall.Credential, lines ...[]string) {
+	all := func(user *syscall.Credential, lines ...[]string) (last string) {
 		t.Helper()
 		for _, args := range lines {
-			say(user, args...)
+			last = say(user, args...)
 			if found := ownedByRoot(t, s.dir); len(found) > 0 {
 				t.Errorf("%q leaves to root: %q", args, found)
 				for _, name := range found {
@@ -100,6 +107,7 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 				}
 			}
 		}
+		return last
 	}
 	caller := func(args ...string) []string {
 		return append([]string{"call", "--url", s.url + "/am/3.0", "--user", in("users/alice"), "--slice", "lab"}, args...)
@@ -141,10 +149,11 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 	all(nil, []string{"tasks"})
 	s.stop()
 	tried["serve"] = true
-	all(nil,
+	life := all(nil,
 		[]string{"backup", in("backup.db")}, []string{"backup", "--force", in("backup.db")}, []string{"restore", in("backup.db"), "--yes"},
 		[]string{"undrain", "pc2"}, []string{"user", "alice", "--renew"}, []string{"check", "--life", "pc1", in("providers/simulated.prov")},
 	)
+	wantTexts(t, life, "         restart the node\n", "simulated.prov: provider simulated of type node; a node was created on pc1 and removed")
 
 	must(os.WriteFile(in("copy.db"), []byte(readFile(t, in("state.db"))), 0o600))
 	must(os.Chown(in("copy.db"), nobody, nobody))
