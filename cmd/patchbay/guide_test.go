@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -74,10 +75,11 @@ func TestGuides(t *testing.T) {
 				}
 			}
 			runGuide(t, file, "user")
-			guideScript(t, file, "root")
-			guideScript(t, file, "package")
-			guideScript(t, file, "network")
-			guideScript(t, file, "clone")
+			for _, kind := range []string{"root", "package", "network", "clone"} {
+				if strings.Contains(readFile(t, file), "\n```sh "+kind) {
+					guideScript(t, file, kind)
+				}
+			}
 		})
 	}
 }
@@ -115,6 +117,13 @@ func guideScript(t testing.TB, file, kinds string) string {
 // second site.
 var guidePorts = regexp.MustCompile(`\b(8443|8444|9443|9444|9464)\b`)
 
+// siteOfGuide matches a command that creates a site with simulated nodes, whose delays are made
+// short.
+var siteOfGuide = regexp.MustCompile(`(?m)^patchbay init --authority .* (\S+)$`)
+
+// goCache returns the folder of go's cache, which HOME would move.
+var goCache = sync.OnceValues(func() ([]byte, error) { return exec.Command("go", "env", "GOCACHE").Output() })
+
 // runGuide runs the commands of a guide in a new folder and ends what they leave.
 func runGuide(t *testing.T, file, kinds string) {
 	bin, err := programs()
@@ -127,7 +136,8 @@ func runGuide(t *testing.T, file, kinds string) {
 		free[port] = strconv.Itoa(n)
 		free[port[:3]+"4"] = strconv.Itoa(n + 1)
 	}
-	script := guidePorts.ReplaceAllStringFunc(guideScript(t, file, kinds), func(port string) string { return free[port] })
+	script := siteOfGuide.ReplaceAllString(guidePorts.ReplaceAllStringFunc(guideScript(t, file, kinds), func(port string) string { return free[port] }),
+		`$0; sed -i 's/^\(  \(make\|start\|stop\|restart\|users\|remove\|install\|execute\)\): [0-9a-z]*/\1: 10ms/' $1/providers/simulated.yaml`)
 	home, tools := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(tools, "script"), script)
 	// sudo would drop the PATH. The test runs as root if the guide needs root.
@@ -135,12 +145,12 @@ func runGuide(t *testing.T, file, kinds string) {
 	if err := os.Chmod(filepath.Join(tools, "sudo"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	cache, err := goCache()
 	if err != nil {
 		t.Fatal(err)
 	}
 	env := append(os.Environ(), "GOCACHE="+strings.TrimSpace(string(cache)), "PATH="+bin+":"+tools+":"+os.Getenv("PATH"), "HOME="+home, "XDG_STATE_HOME="+filepath.Join(home, ".local", "state"),
-		"TMPDIR="+tools, "PS4=+ $LINENO: ")
+		"TMPDIR="+tools, "GOFLAGS="+os.Getenv("GOFLAGS")+" -vet=off", "PS4=+ $LINENO: ")
 
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 	defer cancel()
