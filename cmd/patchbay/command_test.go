@@ -57,29 +57,42 @@ func newSiteAt(t testing.TB, dir string, init []string, commands ...[]string) {
 	t.Helper()
 	templates.Lock()
 	defer templates.Unlock()
-	key := fmt.Sprint(init, commands)
-	if templates.made[key] == "" {
-		if templates.folder == "" {
-			var err error
-			if templates.folder, err = os.MkdirTemp("", "patchbay-sites"); err != nil {
-				t.Fatal(err)
-			}
-			templates.made = map[string]string{}
-		}
-		made := filepath.Join(templates.folder, fmt.Sprint(len(templates.made)))
-		if code, out := runCommand(t, append(slices.Clone(init), made)...); code != 0 {
-			t.Fatalf("init: %d\n%s", code, out)
-		}
-		for _, args := range commands {
-			if code, out := runCommand(t, append(slices.Clone(args), "--config", made)...); code != 0 {
-				t.Fatal(out)
-			}
-		}
-		templates.made[key] = made
-	}
-	if err := execute("cp", "-a", templates.made[key], dir); err != nil {
+	if err := execute("cp", "-a", siteTemplate(t, init, commands), dir); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// siteTemplate returns the folder of a template. The last command runs on a copy of the template
+// for the commands before it.
+func siteTemplate(t testing.TB, init []string, commands [][]string) string {
+	t.Helper()
+	key := fmt.Sprint(init, commands)
+	if made := templates.made[key]; made != "" {
+		return made
+	}
+	if templates.folder == "" {
+		var err error
+		if templates.folder, err = os.MkdirTemp("", "patchbay-sites"); err != nil {
+			t.Fatal(err)
+		}
+		templates.made = map[string]string{}
+	}
+	var from string
+	args := init
+	if n := len(commands) - 1; n >= 0 {
+		from, args = siteTemplate(t, init, commands[:n]), append(slices.Clone(commands[n]), "--config")
+	}
+	made := filepath.Join(templates.folder, fmt.Sprint(len(templates.made)))
+	if from != "" {
+		if err := execute("cp", "-a", from, made); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, out := runCommand(t, append(slices.Clone(args), made)...); code != 0 {
+		t.Fatalf("%q: %d\n%s", args, code, out)
+	}
+	templates.made[key] = made
+	return made
 }
 
 func wantTexts(t testing.TB, text string, parts ...string) {
