@@ -56,6 +56,7 @@ func serveSocket(t *testing.T, f func(r *http.Request, c net.Conn)) (dir string)
 // that the server may have done it, and how to find out. A query without an answer has
 // changed nothing.
 func TestCommandsWithoutAnswerAreInDoubt(t *testing.T) {
+	t.Parallel()
 	const doubt = "It may have carried out the order, or may do so later: before you repeat it, check with: "
 	var answer atomic.Pointer[func(net.Conn)]
 	dir := serveSocket(t, func(r *http.Request, c net.Conn) {

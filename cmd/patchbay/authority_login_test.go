@@ -15,6 +15,7 @@ import (
 
 // TestLoginChecksTheAnswer gives the answers of hostile authorities. What passes goes into files.
 func TestLoginChecksTheAnswer(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	create := func(name string) (*trial.Authority, trial.User, *rsa.PublicKey) {
 		a, err := trial.Create(t.TempDir(), name, now)
@@ -82,6 +83,7 @@ func TestLoginChecksTheAnswer(t *testing.T) {
 // TestShare gives a partner a login by the files of the site. The partner then
 // sees the nodes, and the nodes have the partner's account.
 func TestShare(t *testing.T) {
+	t.Parallel()
 	dir := newSiteWith(t, []string{"user", "alice", "bob"})
 	removeSimulatedDelays(t, dir)
 	s := serve(t, dir)

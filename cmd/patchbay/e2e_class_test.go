@@ -86,6 +86,7 @@ func setPublicURL(t testing.TB, dir, url string) {
 }
 
 func TestBundleSufficesOnAnotherMachine(t *testing.T) {
+	t.Parallel()
 	dir := newSiteWith(t)
 	removeSimulatedDelays(t, dir)
 	setPublicURL(t, dir, serve(t, dir).url)

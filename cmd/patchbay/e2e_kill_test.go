@@ -415,22 +415,23 @@ func (k *killTest) release() {
 	k.awaitIdle()
 }
 
-// TestKilledUnderLoad kills the server under load, PATCHBAY_KILLS times or 4, and each
+// TestKilledUnderLoad kills the server under load, PATCHBAY_KILLS times or 2, and each
 // time once more when it is idle. Callers of both API versions allocate, provision,
 // start, stop, renew, delete and shut down slivers, on fewer nodes than they want.
 // Acknowledged changes must survive, no node may have two owners, the database must be
 // valid, and the provider must have exactly the nodes of the slivers.
 func TestKilledUnderLoad(t *testing.T) {
-	rounds := killCount(t, "PATCHBAY_KILLS", 4)
+	t.Parallel()
+	rounds := killCount(t, "PATCHBAY_KILLS", 2)
 	f := newFederation(t, "fed.example.org")
 	root := f.issue(f.urn("authority", "sa"), true, nil)
 	s := newServedSite(t, "testbed.example.org", f, root)
 	s.appendSettings("timing: {make: 30ms, start: 20ms, stop: 20ms, restart: 20ms, users: 20ms, remove: 30ms}\n")
-	k := newKillTest(t, s, f, root, 24)
+	k := newKillTest(t, s, f, root, 14)
 	begun := time.Now()
 	for round := range rounds {
 		s.start()
-		k.runLoad(func() { time.Sleep(50*time.Millisecond + time.Duration(k.rnd.IntN(600))*time.Millisecond) })
+		k.runLoad(func() { time.Sleep(50*time.Millisecond + time.Duration(k.rnd.IntN(300))*time.Millisecond) })
 		s.start()
 		k.compareRecords(round)
 		k.awaitIdle()

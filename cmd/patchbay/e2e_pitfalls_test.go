@@ -29,7 +29,7 @@ import (
 // added later, and after a restart.
 func TestTrap20ReadyIsAPromise(t *testing.T) {
 	t.Parallel()
-	s := newClientTestSite(t, "timing: {make: 100ms, start: 2s, stop: 100ms, restart: 2s, users: 2s, remove: 50ms}\njitter: 0\n")
+	s := newClientTestSite(t, "timing: {make: 100ms, start: 1s, stop: 100ms, restart: 1s, users: 1s, remove: 50ms}\njitter: 0\n")
 	v := s.newClient(t, "alice", 3)
 	slice, cred, _ := v.slice("promise", 2)
 	request := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="n"/></rspec>`

@@ -63,11 +63,22 @@ var changeRows = []struct {
 // TestUpChangesNodesInPlace carries out the rows: up keeps the slivers of what it can change.
 func TestUpChangesNodesInPlace(t *testing.T) {
 	t.Parallel()
-	p := newOwnSiteUser(t)
+	dir := newSiteWith(t, []string{"user", "alice"})
+	removeSimulatedDelays(t, dir)
+	s := serve(t, dir)
+	ok := func(args []string, texts ...string) string {
+		t.Helper()
+		code, out := runCommand(t, append(args, "--url", s.url, "--config", dir)...)
+		if code != 0 {
+			t.Fatalf("%q: exit status %d:\n%s", args, code, out)
+		}
+		wantTexts(t, out, texts...)
+		return out
+	}
 	identity := func() map[string]string {
 		ids := map[string]string{}
 		id := ""
-		for line := range strings.Lines(p.runOK([]string{"call", "Describe", "--slice", "net", "--json"})) {
+		for line := range strings.Lines(ok([]string{"call", "Describe", "--slice", "net", "--json"})) {
 			if key, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && key == `"geni_client_id"` {
 				id = strings.Trim(value, `",`)
 			} else if ok && key == `"geni_sliver_urn"` {
@@ -76,11 +87,11 @@ func TestUpChangesNodesInPlace(t *testing.T) {
 		}
 		return ids
 	}
-	file := filepath.Join(p.dir, "net.xml")
+	file := filepath.Join(t.TempDir(), "net.xml")
 	was := map[string]string{}
 	for _, row := range changeRows {
 		write(t, file, row.text())
-		out := p.runOK([]string{"up", file, "--yes"}, row.texts...)
+		out := ok([]string{"up", file, "--yes"}, row.texts...)
 		now := identity()
 		var kept []string
 		for _, n := range row.nodes {
@@ -97,6 +108,6 @@ func TestUpChangesNodesInPlace(t *testing.T) {
 		}
 		t.Logf("%s: %v → %v", row.name, was, now)
 		was = now
-		p.runOK([]string{"up", file, "--yes"}, "Nothing to change")
+		ok([]string{"up", file, "--yes"}, "Nothing to change")
 	}
 }

@@ -20,6 +20,7 @@ import (
 )
 
 func TestDemoShowsAnExperiment(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "kept")
 	code, out := runCommand(t, "demo", "--provider", "simulated", "--keep", dir)
 	if code != 0 {

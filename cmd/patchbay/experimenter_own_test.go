@@ -240,10 +240,11 @@ func TestUpWithoutRoot(t *testing.T) {
 // TestUpUnderSudoOnAHostThatCannotRunNodes proves that up gives up the rights of root if
 // it does not need them: the site is the user's, and simulated.
 func TestUpUnderSudoOnAHostThatCannotRunNodes(t *testing.T) {
+	t.Parallel()
 	require.Root(t)
 	p := newOwnSiteUser(t)
 	p.sudo = true
-	t.Setenv("PATH", t.TempDir()) // without ssh
+	p.env = []string{"PATH=" + t.TempDir()} // without ssh
 	p.runOK([]string{"up", "--example"}, "this host cannot run real ones:", "there is no ssh on the PATH", "server  (simulated)")
 	p.wantOwner(p.state(), unprivilegedID)
 	if exists(p.rootsSite()) {

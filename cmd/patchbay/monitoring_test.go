@@ -69,6 +69,7 @@ func promtool(t *testing.T, stdin string, args ...string) string {
 }
 
 func TestAlertRulesFireWhenTheyShould(t *testing.T) {
+	t.Parallel()
 	promtool(t, "", "check", "rules", alertsFile)
 	promtool(t, "", "test", "rules", "monitoring/alerts_test.yaml")
 	var names []string
@@ -126,6 +127,7 @@ func writeCRL(t *testing.T, dir string, next time.Time) {
 // TestMonitoringUsesMetricsThatExist checks the metrics of a running server with
 // promtool, and that it has each metric that alerts and the dashboard use.
 func TestMonitoringUsesMetricsThatExist(t *testing.T) {
+	t.Parallel()
 	k, s, alice := serveReadySite(t)
 	k.runOK([]string{"backup", filepath.Join(t.TempDir(), "backup.db")})
 	next := time.Now().Add(48 * time.Hour)

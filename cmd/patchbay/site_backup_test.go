@@ -86,6 +86,7 @@ func (k *backupTest) wantNoLeftovers() {
 // TestBackupAndRestore backs up a served site, restores it after further reservations,
 // and over a damaged database.
 func TestBackupAndRestore(t *testing.T) {
+	t.Parallel()
 	k := newBackupTest(t)
 	file, state := k.path("b.db"), k.path("state.db")
 	k.runRefused([]string{"backup", file}, "the site was never served")

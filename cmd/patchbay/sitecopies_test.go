@@ -87,6 +87,7 @@ func serveReadySite(t *testing.T) (k *backupTest, s *serverProcess, alice func(u
 // TestTwoServersDoNotActOnTheSameNodes serves a site and then a copy of it, as for a test
 // of a new version. Leases in the copy end soon, so it would remove the nodes.
 func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
+	t.Parallel()
 	k, s, alice := serveReadySite(t)
 	k.runOK([]string{"renew", "first", "--for", "10s"})
 	staging := copySite(t, k.dir)
