@@ -122,7 +122,7 @@ func (k *killTest) runLoad(strike func()) {
 		callers.Wait()
 	}()
 	strike()
-	for end := time.After(30 * time.Second); k.answered.Load() < before+20; { // limit for a busy host
+	for end := time.After(30 * time.Second); k.answered.Load() < before+50; { // limit for a busy host
 		select {
 		case <-time.After(time.Millisecond):
 			continue
@@ -421,7 +421,6 @@ func (k *killTest) release() {
 // Acknowledged changes must survive, no node may have two owners, the database must be
 // valid, and the provider must have exactly the nodes of the slivers.
 func TestKilledUnderLoad(t *testing.T) {
-	t.Parallel()
 	rounds := killCount(t, "PATCHBAY_KILLS", 2)
 	f := newFederation(t, "fed.example.org")
 	root := f.issue(f.urn("authority", "sa"), true, nil)
