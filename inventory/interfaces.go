@@ -24,19 +24,16 @@ func (s *site) readInterfaces(n *yaml.Node) (ports []interfaceEntry) {
 	for _, item := range s.Items(n, "interfaces") {
 		p := interfaceEntry{Interface: Interface{Role: experimentalRole}, at: item}
 		bad := s.Mistakes()
-		s.Fields(item, "an interface", []string{"name", "link", "capacity", "role", "public_ipv4", "component_id"}, func(key string, n *yaml.Node) {
-			switch key {
-			case "name":
-				p.Name = s.name(n, key)
-			case "link":
+		s.Keys(item, "an interface",
+			yamlfile.Into("name", &p.Name, s.name),
+			yamlfile.With("link", func(n *yaml.Node) {
 				if p.Link = s.links[n.Value]; p.Link == nil {
 					s.Unknown(n, "link", namesOf(s.Links, func(l *Link) string { return l.Name }))
 				}
-			case "capacity":
-				p.Capacity = s.rate(n, key)
-			case "role":
-				p.Role = yamlfile.Choice(&s.Reader, n, key, controlRole, experimentalRole, mixedRole)
-			case "public_ipv4":
+			}),
+			yamlfile.Into("capacity", &p.Capacity, s.rate),
+			yamlfile.OneOf(&s.Reader, "role", &p.Role, controlRole, experimentalRole, mixedRole),
+			yamlfile.With("public_ipv4", func(n *yaml.Node) {
 				var err error
 				if p.PublicIPv4, err = netip.ParseAddr(n.Value); err != nil || !p.PublicIPv4.Is4() {
 					s.Wrong(n, "public_ipv4 must be an IPv4 address such as 192.0.2.7")
@@ -47,12 +44,13 @@ func (s *site) readInterfaces(n *yaml.Node) (ports []interfaceEntry) {
 				} else if s.isUsableAddress(n, "public_ipv4 ", p.PublicIPv4) {
 					s.public[p.PublicIPv4] = "an interface"
 				}
-				p.single, p.what = n, key
-			case "component_id":
+				p.single, p.what = n, "public_ipv4"
+			}),
+			yamlfile.With("component_id", func(n *yaml.Node) {
 				p.URN = s.urn(n, urn.Interface)
-				p.single, p.what = n, key
-			}
-		})
+				p.single, p.what = n, "component_id"
+			}),
+		)
 		switch {
 		case s.Mistakes() > bad:
 		case p.Name == "":

@@ -45,18 +45,15 @@ func (s *site) readMonitoring(n *yaml.Node) {
 
 func (s *site) readMetric(item *yaml.Node) (m Metric, ok bool) {
 	bad := s.Mistakes()
-	s.Fields(item, "a metric", []string{"id", "description", "unit"}, func(key string, n *yaml.Node) {
-		switch key {
-		case "id":
-			if m.ID = s.Text(n, key); m.ID != "" && !metricID.MatchString(m.ID) {
+	s.Keys(item, "a metric",
+		yamlfile.With("id", func(n *yaml.Node) {
+			if m.ID = s.Text(n, "id"); m.ID != "" && !metricID.MatchString(m.ID) {
 				s.Wrong(n, "id must be 2 to 50 letters, digits, underscores, dots or hyphens and begin with a letter, such as cpu.load")
 			}
-		case "description":
-			m.Description = s.Text(n, key)
-		case "unit":
-			m.Unit = s.Text(n, key)
-		}
-	})
+		}),
+		yamlfile.Into("description", &m.Description, s.Text),
+		yamlfile.Into("unit", &m.Unit, s.Text),
+	)
 	if m.ID == "" && s.Mistakes() == bad {
 		s.Missing(item, "a metric", "id")
 	}

@@ -8,22 +8,18 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/urn"
+	"patchbay/inventory/yamlfile"
 )
 
 func (s *site) readLinks(n *yaml.Node) {
 	for _, item := range s.Items(n, "links") {
 		l := &Link{Type: "ethernet"}
 		bad := s.Mistakes()
-		s.Fields(item, "a link", []string{"name", "type", "capacity"}, func(key string, n *yaml.Node) {
-			switch key {
-			case "name":
-				l.Name = s.name(n, key)
-			case "type":
-				l.Type = s.name(n, key)
-			case "capacity":
-				l.Capacity = s.rate(n, key)
-			}
-		})
+		s.Keys(item, "a link",
+			yamlfile.Into("name", &l.Name, s.name),
+			yamlfile.Into("type", &l.Type, s.name),
+			yamlfile.Into("capacity", &l.Capacity, s.rate),
+		)
 		switch {
 		case l.Name == "" && s.Mistakes() > bad:
 		case l.Name == "":
@@ -73,20 +69,16 @@ func (s *site) readSharedVLANs(n *yaml.Node) {
 	for _, item := range s.Items(n, "shared_vlans") {
 		v := &SharedVLAN{}
 		bad := s.Mistakes()
-		s.Fields(item, "a shared VLAN", []string{"name", "tag", "description", "restricted"}, func(key string, n *yaml.Node) {
-			switch key {
-			case "name":
-				v.Name = s.name(n, key)
-			case "tag":
-				if v.Tag = int(s.Whole(n, key)); v.Tag < 1 || v.Tag > maxTag {
+		s.Keys(item, "a shared VLAN",
+			yamlfile.Into("name", &v.Name, s.name),
+			yamlfile.With("tag", func(n *yaml.Node) {
+				if v.Tag = int(s.Whole(n, "tag")); v.Tag < 1 || v.Tag > maxTag {
 					s.Wrong(n, "tag must be from 1 to %d", maxTag)
 				}
-			case "description":
-				v.Description = s.Text(n, key)
-			case "restricted":
-				v.Restricted = s.flag(n, key)
-			}
-		})
+			}),
+			yamlfile.Into("description", &v.Description, s.Text),
+			yamlfile.Into("restricted", &v.Restricted, s.flag),
+		)
 		switch {
 		case s.Mistakes() > bad:
 		case v.Name == "":

@@ -192,20 +192,16 @@ func (s *site) readHardwareTypes(n *yaml.Node) {
 func (s *site) readLocations(n *yaml.Node) {
 	for _, item := range s.Items(n, "locations") {
 		l := &Location{}
-		s.Fields(item, "a location", []string{"name", "country", "latitude", "longitude"}, func(key string, n *yaml.Node) {
-			switch key {
-			case "name":
-				l.Name = s.Text(n, "name")
-			case "country":
+		s.Keys(item, "a location",
+			yamlfile.Into("name", &l.Name, s.Text),
+			yamlfile.With("country", func(n *yaml.Node) {
 				if l.Country = s.Text(n, "country"); len(l.Country) != 2 || strings.ToUpper(l.Country) != l.Country {
 					s.Wrong(n, "country must be two capital letters, such as BE")
 				}
-			case "latitude":
-				l.Latitude = s.degrees(n, key, 90)
-			case "longitude":
-				l.Longitude = s.degrees(n, key, 180)
-			}
-		})
+			}),
+			yamlfile.With("latitude", func(n *yaml.Node) { l.Latitude = s.degrees(n, "latitude", 90) }),
+			yamlfile.With("longitude", func(n *yaml.Node) { l.Longitude = s.degrees(n, "longitude", 180) }),
+		)
 		switch {
 		case l.Name == "":
 			s.Missing(item, "a location", "name")
@@ -233,20 +229,16 @@ func (s *site) degrees(n *yaml.Node, label string, limit float64) string {
 func (s *site) readGateways(n *yaml.Node) {
 	for _, item := range s.Items(n, "gateways") {
 		g := &Gateway{Port: 22}
-		s.Fields(item, "a gateway", []string{"name", "host", "port", "user"}, func(key string, n *yaml.Node) {
-			switch key {
-			case "name":
-				g.Name = s.name(n, "name")
-			case "host":
-				g.Host = s.Text(n, "host")
-			case "port":
+		s.Keys(item, "a gateway",
+			yamlfile.Into("name", &g.Name, s.name),
+			yamlfile.Into("host", &g.Host, s.Text),
+			yamlfile.With("port", func(n *yaml.Node) {
 				if g.Port = int(s.Whole(n, "port")); g.Port < 1 || g.Port > 65535 {
 					s.Wrong(n, "port must be from 1 to 65535")
 				}
-			case "user":
-				g.User = s.Text(n, "user")
-			}
-		})
+			}),
+			yamlfile.Into("user", &g.User, s.Text),
+		)
 		switch {
 		case g.Name == "":
 			s.Missing(item, "a gateway", "name")

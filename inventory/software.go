@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/urn"
+	"patchbay/inventory/yamlfile"
 	"patchbay/rspec/match"
 	"patchbay/rspec/setup"
 )
@@ -26,18 +27,12 @@ func (s *site) readSoftware(n *yaml.Node) {
 	for _, item := range s.Items(n, "software") {
 		w := Software{}
 		bad := s.Mistakes()
-		s.Fields(item, "software", []string{"name", "version", "install", "execute"}, func(key string, n *yaml.Node) {
-			switch key {
-			case "name":
-				w.Name = s.name(n, key)
-			case "version":
-				w.Version = s.Text(n, key)
-			case "install":
-				w.Install = s.archive(n, key)
-			case "execute":
-				w.Execute = s.Text(n, key)
-			}
-		})
+		s.Keys(item, "software",
+			yamlfile.Into("name", &w.Name, s.name),
+			yamlfile.Into("version", &w.Version, s.Text),
+			yamlfile.Into("install", &w.Install, s.archive),
+			yamlfile.Into("execute", &w.Execute, s.Text),
+		)
 		if s.Mistakes() > bad {
 			continue
 		}
@@ -96,13 +91,7 @@ func readPairs[T comparable](s *site, n *yaml.Node, section, noun, valueKey stri
 		var name string
 		var value, none T
 		bad := s.Mistakes()
-		s.Fields(item, "a "+noun, []string{"name", valueKey}, func(key string, n *yaml.Node) {
-			if key == "name" {
-				name = s.name(n, key)
-			} else {
-				value = read(n, key)
-			}
-		})
+		s.Keys(item, "a "+noun, yamlfile.Into("name", &name, s.name), yamlfile.Into(valueKey, &value, read))
 		_, isTwice := all[name]
 		switch {
 		case s.Mistakes() > bad:

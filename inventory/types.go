@@ -7,30 +7,22 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/urn"
+	"patchbay/inventory/yamlfile"
 )
 
 func (s *site) readImages(n *yaml.Node) {
 	for _, item := range s.Items(n, "images") {
 		i := &Image{}
 		bad := s.Mistakes()
-		s.Fields(item, "an image", []string{"name", "urn", "os", "version", "description", "url", "capabilities"}, func(key string, n *yaml.Node) {
-			switch key {
-			case "name":
-				i.Name = s.name(n, key)
-			case "urn":
-				i.URN = s.urn(n, urn.Image)
-			case "os":
-				i.OS = s.Text(n, key)
-			case "version":
-				i.Version = s.Text(n, key)
-			case "description":
-				i.Description = s.Text(n, key)
-			case "url":
-				i.URL = s.Text(n, key)
-			case "capabilities":
-				i.Capabilities = s.imageCapabilities(n)
-			}
-		})
+		s.Keys(item, "an image",
+			yamlfile.Into("name", &i.Name, s.name),
+			yamlfile.With("urn", func(n *yaml.Node) { i.URN = s.urn(n, urn.Image) }),
+			yamlfile.Into("os", &i.OS, s.Text),
+			yamlfile.Into("version", &i.Version, s.Text),
+			yamlfile.Into("description", &i.Description, s.Text),
+			yamlfile.Into("url", &i.URL, s.Text),
+			yamlfile.With("capabilities", func(n *yaml.Node) { i.Capabilities = s.imageCapabilities(n) }),
+		)
 		if s.Mistakes() > bad {
 			continue
 		}
@@ -105,11 +97,9 @@ func (s *site) readSliverTypes(n *yaml.Node) {
 func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 	t := &SliverType{Needs: am.Amount{Slots: 1}, images: map[string]*Image{}}
 	var defaultImage *yaml.Node
-	s.Fields(item, "a sliver type", []string{"name", "aliases", "needs", "images", "default_image", "capabilities"}, func(key string, n *yaml.Node) {
-		switch key {
-		case "name":
-			t.Name = s.name(n, "name")
-		case "aliases":
+	s.Keys(item, "a sliver type",
+		yamlfile.Into("name", &t.Name, s.name),
+		yamlfile.With("aliases", func(n *yaml.Node) {
 			for _, a := range s.Texts(n, "aliases") {
 				if aliases[a.Value] != nil {
 					s.Wrong(a, "the alias %q is listed twice; remove one", a.Value)
@@ -118,20 +108,18 @@ func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 				aliases[a.Value] = a
 				t.Aliases = append(t.Aliases, a.Value)
 			}
-		case "needs":
-			t.Needs = s.amount(n, "needs", t.Needs)
-		case "images":
+		}),
+		yamlfile.With("needs", func(n *yaml.Node) { t.Needs = s.amount(n, "needs", t.Needs) }),
+		yamlfile.With("images", func(n *yaml.Node) {
 			for _, name := range s.Texts(n, "images") {
 				if i := s.image(name); i != nil && s.indexImage(name, t.images, i) {
 					t.Images = append(t.Images, i)
 				}
 			}
-		case "default_image":
-			defaultImage = n
-		case "capabilities":
-			t.Capabilities = s.capabilities(n)
-		}
-	})
+		}),
+		yamlfile.With("default_image", func(n *yaml.Node) { defaultImage = n }),
+		yamlfile.With("capabilities", func(n *yaml.Node) { t.Capabilities = s.capabilities(n) }),
+	)
 	if len(t.Images) > 0 {
 		t.DefaultImage = t.Images[0]
 	}
@@ -166,20 +154,13 @@ func (s *site) image(n *yaml.Node) *Image {
 
 // amount uses base for missing keys.
 func (s *site) amount(n *yaml.Node, label string, base am.Amount) am.Amount {
-	s.Fields(n, label, []string{"slots", "cores", "gpus", "memory", "disk"}, func(key string, n *yaml.Node) {
-		switch key {
-		case "slots":
-			base.Slots = s.Whole(n, key)
-		case "cores":
-			base.Cores = s.Whole(n, key)
-		case "gpus":
-			base.GPUs = s.Whole(n, key)
-		case "memory":
-			base.Memory = s.Size(n, key)
-		case "disk":
-			base.Disk = s.Size(n, key)
-		}
-	})
+	s.Keys(n, label,
+		yamlfile.Into("slots", &base.Slots, s.Whole),
+		yamlfile.Into("cores", &base.Cores, s.Whole),
+		yamlfile.Into("gpus", &base.GPUs, s.Whole),
+		yamlfile.Into("memory", &base.Memory, s.Size),
+		yamlfile.Into("disk", &base.Disk, s.Size),
+	)
 	return base
 }
 

@@ -105,37 +105,21 @@ func (p *parser) read(text []byte) {
 	if doc == nil || yamlfile.IsNull(doc.Content[0]) {
 		return
 	}
-	keys := []string{
-		"remote", "certificate", "key", "server_certificate", "project", "pool", "network", "images", "sliver_types",
-		"isolated_ids", "logins", "ports", "gateway", "addresses", "shared_vlans", "netem", "provider",
-	}
-	p.Fields(doc.Content[0], "the file", keys, func(key string, n *yaml.Node) {
-		switch key {
-		case "remote":
-			p.remotes(n)
-		case "certificate":
-			p.Certificate = p.file(n, key)
-		case "key":
-			p.PrivateKey = p.file(n, key)
-		case "server_certificate":
-			p.ServerCertificate = p.file(n, key)
-		case "project":
-			p.Project = p.name(n, key)
-		case "pool":
-			p.Pool = p.name(n, key)
-		case "network":
-			p.Network = p.name(n, key)
-		case "images":
-			p.images(n)
-		case "sliver_types":
-			p.sliverTypes(n)
-		case "isolated_ids":
-			p.IsolatedIDs = yamlfile.Choice(&p.Reader, n, key, "yes", "no") == "yes"
-		case "logins":
-			p.Logins = yamlfile.Choice(&p.Reader, n, key, loginsProxy, loginsNetwork)
-		case "gateway":
-			p.Gateway = p.Text(n, key)
-		case "ports":
+	p.Keys(doc.Content[0], "the file",
+		yamlfile.With("remote", p.remotes),
+		yamlfile.Into("certificate", &p.Certificate, p.file),
+		yamlfile.Into("key", &p.PrivateKey, p.file),
+		yamlfile.Into("server_certificate", &p.ServerCertificate, p.file),
+		yamlfile.Into("project", &p.Project, p.name),
+		yamlfile.Into("pool", &p.Pool, p.name),
+		yamlfile.Into("network", &p.Network, p.name),
+		yamlfile.With("images", p.images),
+		yamlfile.With("sliver_types", p.sliverTypes),
+		yamlfile.With("isolated_ids", func(n *yaml.Node) {
+			p.IsolatedIDs = yamlfile.Choice(&p.Reader, n, "isolated_ids", "yes", "no") == "yes"
+		}),
+		yamlfile.OneOf(&p.Reader, "logins", &p.Logins, loginsProxy, loginsNetwork),
+		yamlfile.With("ports", func(n *yaml.Node) {
 			a, b, _ := strings.Cut(n.Value, "-")
 			first, err1 := strconv.Atoi(a)
 			last, err2 := strconv.Atoi(b)
@@ -143,17 +127,18 @@ func (p *parser) read(text []byte) {
 				p.Wrong(n, "ports is %q and must be a range from 1024 to 65535, such as 20000-29999", n.Value)
 			}
 			p.FirstPort, p.LastPort = first, last
-		case "addresses":
-			p.Addresses = p.pairs(n, key, "member", "address")
-		case "shared_vlans":
-			p.SharedVLANs = p.pairs(n, key, "name", "network")
-		case "netem":
+		}),
+		yamlfile.Into("gateway", &p.Gateway, p.Text),
+		yamlfile.With("addresses", func(n *yaml.Node) { p.Addresses = p.pairs(n, "addresses", "member", "address") }),
+		yamlfile.With("shared_vlans", func(n *yaml.Node) { p.SharedVLANs = p.pairs(n, "shared_vlans", "name", "network") }),
+		yamlfile.With("netem", func(n *yaml.Node) {
 			p.Netem = nil
-			for _, item := range p.Texts(n, key) {
-				p.Netem = append(p.Netem, p.name(item, key))
+			for _, item := range p.Texts(n, "netem") {
+				p.Netem = append(p.Netem, p.name(item, "netem"))
 			}
-		}
-	})
+		}),
+		yamlfile.With("provider", func(*yaml.Node) {}), // the metadata
+	)
 }
 
 func (p *parser) remotes(n *yaml.Node) {
@@ -196,16 +181,11 @@ func (p *parser) images(n *yaml.Node) {
 	p.Images = nil
 	for _, item := range p.Items(n, "images") {
 		var m image
-		p.Fields(item, "an image", []string{"name", "alias", "fingerprint"}, func(key string, n *yaml.Node) {
-			switch key {
-			case "name":
-				m.Name = p.Text(n, key)
-			case "alias":
-				m.Alias = p.Text(n, key)
-			case "fingerprint":
-				m.Fingerprint = p.Text(n, key)
-			}
-		})
+		p.Keys(item, "an image",
+			yamlfile.Into("name", &m.Name, p.Text),
+			yamlfile.Into("alias", &m.Alias, p.Text),
+			yamlfile.Into("fingerprint", &m.Fingerprint, p.Text),
+		)
 		switch {
 		case m.Name == "":
 			p.Missing(item, "an image", "name")
@@ -223,18 +203,12 @@ func (p *parser) sliverTypes(n *yaml.Node) {
 	p.SliverTypes = nil
 	for _, item := range p.Items(n, "sliver_types") {
 		t := sliverType{CPUs: 1, Memory: 512, Disk: 4 << 10}
-		p.Fields(item, "a sliver type", []string{"name", "cpus", "memory", "disk"}, func(key string, n *yaml.Node) {
-			switch key {
-			case "name":
-				t.Name = p.Text(n, key)
-			case "cpus":
-				t.CPUs = int(p.Whole(n, key))
-			case "memory":
-				t.Memory = p.Size(n, key)
-			case "disk":
-				t.Disk = p.Size(n, key)
-			}
-		})
+		p.Keys(item, "a sliver type",
+			yamlfile.Into("name", &t.Name, p.Text),
+			yamlfile.With("cpus", func(n *yaml.Node) { t.CPUs = int(p.Whole(n, "cpus")) }),
+			yamlfile.Into("memory", &t.Memory, p.Size),
+			yamlfile.Into("disk", &t.Disk, p.Size),
+		)
 		if t.Name == "" {
 			p.Missing(item, "a sliver type", "name")
 		}
@@ -252,13 +226,7 @@ func (p *parser) pairs(n *yaml.Node, label, first, second string) map[string]str
 	all := map[string]string{}
 	for _, item := range p.Items(n, label) {
 		var a, b string
-		p.Fields(item, label, []string{first, second}, func(key string, n *yaml.Node) {
-			if key == first {
-				a = p.Text(n, key)
-			} else {
-				b = p.Text(n, key)
-			}
-		})
+		p.Keys(item, label, yamlfile.Into(first, &a, p.Text), yamlfile.Into(second, &b, p.Text))
 		if a == "" || b == "" {
 			p.Wrong(item, "an entry of %s needs %s and %s", label, first, second)
 			continue

@@ -1,7 +1,7 @@
 // Package yamlfile reads the YAML files of operators strictly, and reports every
 // mistake with its line. Load reads the text of a file, and a Reader walks through it.
 //
-//	file ── Load ──> text ── Reader.Document ──> *yaml.Node ── Fields, Items, Text … ──> the caller's values
+//	file ── Load ──> text ── Reader.Document ──> *yaml.Node ── Keys, Items, Text … ──> the caller's values
 //	                           │
 //	                           └── Wrong, Err ──> *Error ──< Problem: file, line, what is wrong, the remedy
 //

@@ -81,6 +81,35 @@ func (r *Reader) Fields(n *yaml.Node, label string, keys []string, f func(key st
 	}
 }
 
+// Key is a key of a mapping, with the function that reads its value.
+type Key struct {
+	name string
+	read func(n *yaml.Node)
+}
+
+// With returns a Key whose value read reads.
+func With(name string, read func(n *yaml.Node)) Key { return Key{name, read} }
+
+// Into returns a Key whose value read returns for *to. The label in messages is the name.
+func Into[T any](name string, to *T, read func(n *yaml.Node, label string) T) Key {
+	return Key{name, func(n *yaml.Node) { *to = read(n, name) }}
+}
+
+// OneOf returns a Key whose value is one of the words; see Choice.
+func OneOf[T ~string](r *Reader, name string, to *T, words ...T) Key {
+	return Key{name, func(n *yaml.Node) { *to = Choice(r, n, name, words...) }}
+}
+
+// Keys reads the mapping n as Fields does, each value by its Key.
+func (r *Reader) Keys(n *yaml.Node, label string, keys ...Key) {
+	var names []string
+	read := map[string]func(*yaml.Node){}
+	for _, k := range keys {
+		names, read[k.name] = append(names, k.name), k.read
+	}
+	r.Fields(n, label, names, func(name string, value *yaml.Node) { read[name](value) })
+}
+
 // Key reports whether the key k is plain text. Any other key is a mistake, because operators
 // search their files for the names of keys. label is the mapping's name in the message.
 func (r *Reader) Key(k *yaml.Node, label string) bool {

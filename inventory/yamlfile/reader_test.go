@@ -22,35 +22,31 @@ type book struct {
 func (b *book) read(text string) error {
 	b.File = "b.yaml"
 	if doc := b.Document([]byte(text)); doc != nil && !IsNull(doc.Content[0]) {
-		b.Fields(doc.Content[0], "a book", []string{"title", "kind", "pages", "tags", "chapters", "series"}, b.field)
+		b.Keys(doc.Content[0], "a book",
+			Into("title", &b.title, b.Text),
+			OneOf(&b.Reader, "kind", &b.kind, "novel", "manual", "atlas"),
+			Into("pages", &b.pages, b.Whole),
+			With("tags", func(n *yaml.Node) {
+				for _, n := range b.Texts(n, "tags") {
+					b.tags = append(b.tags, n.Value)
+				}
+			}),
+			With("chapters", b.readChapters),
+			With("series", func(n *yaml.Node) { b.Unknown(n, "series", []string{"red", "green"}) }),
+		)
 	}
 	return b.Err()
 }
 
-func (b *book) field(key string, n *yaml.Node) {
-	switch key {
-	case "title":
-		b.title = b.Text(n, key)
-	case "kind":
-		b.kind = Choice(&b.Reader, n, key, "novel", "manual", "atlas")
-	case "pages":
-		b.pages = b.Whole(n, key)
-	case "tags":
-		for _, n := range b.Texts(n, key) {
-			b.tags = append(b.tags, n.Value)
+func (b *book) readChapters(n *yaml.Node) {
+	for _, item := range b.Items(n, "chapters") {
+		before := b.Mistakes()
+		name := ""
+		b.Keys(item, "a chapter", Into("name", &name, b.Text))
+		if name == "" && b.Mistakes() == before {
+			b.Missing(item, "a chapter", "name")
 		}
-	case "chapters":
-		for _, item := range b.Items(n, key) {
-			before := b.Mistakes()
-			name := ""
-			b.Fields(item, "a chapter", []string{"name"}, func(key string, n *yaml.Node) { name = b.Text(n, key) })
-			if name == "" && b.Mistakes() == before {
-				b.Missing(item, "a chapter", "name")
-			}
-			b.chapters = append(b.chapters, name)
-		}
-	case "series":
-		b.Unknown(n, "series", []string{"red", "green"})
+		b.chapters = append(b.chapters, name)
 	}
 }
 

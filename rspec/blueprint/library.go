@@ -207,39 +207,22 @@ func (r *libraryReader) isTrue(n *yaml.Node, label string) bool {
 
 func (r *libraryReader) component(n *yaml.Node) {
 	t := &componentType{line: n.Line}
-	keys := []string{"name", "aliases", "extends", "description", "abstract", "form", "offers", "requirements", "attributes", "default_requirement", "sliver_type", "image", "hardware_type", "actions"}
-	r.Fields(n, "a component type", keys, func(key string, n *yaml.Node) {
-		switch key {
-		case "name":
-			t.name = r.Text(n, key)
-		case "aliases":
-			t.aliases = r.texts(n, key)
-		case "extends":
-			t.extends = r.Text(n, key)
-		case "description":
-			t.description = r.Text(n, key)
-		case "abstract":
-			t.abstract = r.isTrue(n, key)
-		case "form":
-			t.form = yamlfile.Choice(&r.Reader, n, key, isNode, isGroup, isSoftware, isNetwork)
-		case "offers":
-			t.offers = r.texts(n, key)
-		case "requirements":
-			t.requirements = r.texts(n, key)
-		case "attributes":
-			t.attributes = r.attributes(n)
-		case "default_requirement":
-			t.defaultRequirement = r.Text(n, key)
-		case "sliver_type":
-			t.sliverType = r.Text(n, key)
-		case "image":
-			t.image = r.Text(n, key)
-		case "hardware_type":
-			t.hardwareType = r.Text(n, key)
-		case "actions":
-			t.actions = r.actions(n)
-		}
-	})
+	r.Keys(n, "a component type",
+		yamlfile.Into("name", &t.name, r.Text),
+		yamlfile.Into("aliases", &t.aliases, r.texts),
+		yamlfile.Into("extends", &t.extends, r.Text),
+		yamlfile.Into("description", &t.description, r.Text),
+		yamlfile.Into("abstract", &t.abstract, r.isTrue),
+		yamlfile.OneOf(&r.Reader, "form", &t.form, isNode, isGroup, isSoftware, isNetwork),
+		yamlfile.Into("offers", &t.offers, r.texts),
+		yamlfile.Into("requirements", &t.requirements, r.texts),
+		yamlfile.With("attributes", func(n *yaml.Node) { t.attributes = r.attributes(n) }),
+		yamlfile.Into("default_requirement", &t.defaultRequirement, r.Text),
+		yamlfile.Into("sliver_type", &t.sliverType, r.Text),
+		yamlfile.Into("image", &t.image, r.Text),
+		yamlfile.Into("hardware_type", &t.hardwareType, r.Text),
+		yamlfile.With("actions", func(n *yaml.Node) { t.actions = r.actions(n) }),
+	)
 	if t.name == "" {
 		r.Missing(n, "a component type", "name")
 		return
@@ -303,20 +286,13 @@ func (r *libraryReader) attributes(n *yaml.Node) (list []attribute) {
 func (r *libraryReader) actions(n *yaml.Node) (list []action) {
 	for _, item := range r.Items(n, "actions") {
 		var a action
-		r.Fields(item, "an action", []string{"name", "operation", "script", "content", "on"}, func(key string, n *yaml.Node) {
-			switch key {
-			case "name":
-				a.name = r.Text(n, key)
-			case "operation":
-				a.operation = yamlfile.Choice(&r.Reader, n, key, "configure", "install", "start", "stop", "uninstall")
-			case "script":
-				a.script = n.Value
-			case "content":
-				a.content = yamlfile.Choice(&r.Reader, n, key, "run", "unpack", "copy", "load")
-			case "on":
-				a.onTarget = yamlfile.Choice(&r.Reader, n, key, "source", "target") == "target"
-			}
-		})
+		r.Keys(item, "an action",
+			yamlfile.Into("name", &a.name, r.Text),
+			yamlfile.OneOf(&r.Reader, "operation", &a.operation, "configure", "install", "start", "stop", "uninstall"),
+			yamlfile.With("script", func(n *yaml.Node) { a.script = n.Value }),
+			yamlfile.OneOf(&r.Reader, "content", &a.content, "run", "unpack", "copy", "load"),
+			yamlfile.With("on", func(n *yaml.Node) { a.onTarget = yamlfile.Choice(&r.Reader, n, "on", "source", "target") == "target" }),
+		)
 		if (a.script == "") == (a.content == "") {
 			r.Wrong(item, "an action has either a script or content; give one of both")
 		}
@@ -326,52 +302,30 @@ func (r *libraryReader) actions(n *yaml.Node) (list []action) {
 }
 
 func (r *libraryReader) requirement(n *yaml.Node) {
+	n = yamlfile.Deref(n)
 	t := &requirementType{line: n.Line, op: match.Equal, scope: "component"}
-	keys := []string{"name", "aliases", "extends", "description", "effect", "scope", "default", "needs", "feature", "op", "attributes", "fixed", "environment", "host", "actions"}
-	var base *requirementType
-	r.Fields(n, "a requirement type", keys, func(key string, n *yaml.Node) {
-		if key == "extends" {
-			if base = r.l.requirement(n.Value); base == nil {
-				r.Wrong(n, "there is no requirement type %.80q before; %s", n.Value, unknown(n.Value, r.l.requirementNames()))
-				return
-			}
-			line := t.line
-			*t = *base
-			t.name, t.aliases, t.extends, t.line, t.actions = "", nil, base.name, line, slices.Clone(base.actions)
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == "extends" {
+			r.extend(t, yamlfile.Deref(n.Content[i+1]))
 		}
-	})
-	r.Fields(n, "a requirement type", keys, func(key string, n *yaml.Node) {
-		switch key {
-		case "name":
-			t.name = r.Text(n, key)
-		case "aliases":
-			t.aliases = r.texts(n, key)
-		case "description":
-			t.description = r.Text(n, key)
-		case "effect":
-			t.effect = yamlfile.Choice(&r.Reader, n, key, byMatch, bySetup, byRelation, byPolicy)
-		case "scope":
-			t.scope = yamlfile.Choice(&r.Reader, n, key, "component", "global")
-		case "default":
-			t.defaultName = r.Text(n, key)
-		case "needs":
-			t.needs = r.Text(n, key)
-		case "feature":
-			t.feature = r.Text(n, key)
-		case "op":
-			t.op = yamlfile.Choice(&r.Reader, n, key, match.Ops...)
-		case "attributes":
-			t.attributes = inherited(r.attributes(n), t.attributes)
-		case "fixed":
-			t.fixed = r.attributes(n)
-		case "environment":
-			t.environment = r.isTrue(n, key)
-		case "host":
-			t.host = r.isTrue(n, key)
-		case "actions":
-			t.actions = append(t.actions, r.actions(n)...)
-		}
-	})
+	}
+	r.Keys(n, "a requirement type",
+		yamlfile.Into("name", &t.name, r.Text),
+		yamlfile.Into("aliases", &t.aliases, r.texts),
+		yamlfile.With("extends", func(*yaml.Node) {}), // read above, since the other keys change what is inherited
+		yamlfile.Into("description", &t.description, r.Text),
+		yamlfile.OneOf(&r.Reader, "effect", &t.effect, byMatch, bySetup, byRelation, byPolicy),
+		yamlfile.OneOf(&r.Reader, "scope", &t.scope, "component", "global"),
+		yamlfile.Into("default", &t.defaultName, r.Text),
+		yamlfile.Into("needs", &t.needs, r.Text),
+		yamlfile.Into("feature", &t.feature, r.Text),
+		yamlfile.OneOf(&r.Reader, "op", &t.op, match.Ops...),
+		yamlfile.With("attributes", func(n *yaml.Node) { t.attributes = inherited(r.attributes(n), t.attributes) }),
+		yamlfile.With("fixed", func(n *yaml.Node) { t.fixed = r.attributes(n) }),
+		yamlfile.Into("environment", &t.environment, r.isTrue),
+		yamlfile.Into("host", &t.host, r.isTrue),
+		yamlfile.With("actions", func(n *yaml.Node) { t.actions = append(t.actions, r.actions(n)...) }),
+	)
 	t.hasPorts = t.hasPorts || t.name == balancer
 	switch {
 	case t.name == "":
@@ -385,6 +339,18 @@ func (r *libraryReader) requirement(n *yaml.Node) {
 	default:
 		r.l.requirements = append(r.l.requirements, t)
 	}
+}
+
+// extend gives t what it inherits from the type that n names.
+func (r *libraryReader) extend(t *requirementType, n *yaml.Node) {
+	base := r.l.requirement(n.Value)
+	if base == nil {
+		r.Wrong(n, "there is no requirement type %.80q before; %s", n.Value, unknown(n.Value, r.l.requirementNames()))
+		return
+	}
+	line := t.line
+	*t = *base
+	t.name, t.aliases, t.extends, t.line, t.actions = "", nil, base.name, line, slices.Clone(base.actions)
 }
 
 // check finds names of requirements that are not defined.
