@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestHelpListsCommandsForPeople: help omits the commands that only provider files call,
-// but these have help of their own.
+// TestHelpListsCommandsForPeople checks that help omits the commands that only provider files call,
+// and that these have a help text of their own.
 func TestHelpListsCommandsForPeople(t *testing.T) {
 	help := func(args ...string) string {
 		var b bytes.Buffer

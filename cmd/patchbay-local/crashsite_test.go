@@ -145,7 +145,7 @@ func (s *crashSite) startIfDead() {
 	}
 }
 
-// setUntilAccepted repeats a set until it is accepted, whatever was killed meanwhile.
+// setUntilAccepted repeats a set until it is accepted, also if processes were killed meanwhile.
 func (s *crashSite) setUntilAccepted(w *desiredNode) {
 	should := w.resource(s)
 	var last error

@@ -51,8 +51,8 @@ const (
 	escapeFacts    = "PATCHBAY_ESCAPE_FACTS"
 )
 
-// facts are things of the host that a node could only know by breaking out. The node gets
-// them so that it can search for them.
+// facts are properties of the host that a node could know only after an escape. The node gets them
+// so that it can search for them.
 type facts struct {
 	Canary   string   // in the names of files on the host
 	Hidden   []string // texts that the node must not see anywhere

@@ -297,7 +297,7 @@ func (a *arena) hostileAgent(t *testing.T) {
 		wait.Wait()
 	}
 	if mu.Lock(); asked == 0 {
-		t.Error("nobody asked the double of PID 1")
+		t.Error("the double of PID 1 got no request")
 	}
 	mu.Unlock()
 	l.Close()

@@ -103,8 +103,8 @@ func lowerSetting(t *testing.T, setting, low string) {
 	})
 }
 
-// filtersLeaveRoom: one node attaches more filters than the kernel allowed before "up"
-// raised the limit.
+// filtersLeaveRoom has one node attach more filters than the kernel allowed before "up" raised the
+// limit.
 func (a *arena) filtersLeaveRoom(t *testing.T) {
 	if n, _ := a.background(t, nodeA, "filters"); n != fmt.Sprint(mostFilters) {
 		t.Errorf("after %s filters in a node there is no room for more", n)
@@ -114,7 +114,7 @@ func (a *arena) filtersLeaveRoom(t *testing.T) {
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	if out, err := c.CombinedOutput(); err != nil || string(out) != "done" {
-		t.Errorf("nobody's filter of system calls on the host: %q, %v", out, err)
+		t.Errorf("another user's filter of system calls on the host: %q, %v", out, err)
 	}
 	a.node(t, nodeC, nil)
 	if got, err := a.ssh(t, nodeB, "echo alive"); err != nil || got != "alive\n" {
@@ -162,8 +162,8 @@ func fillBacklog() string {
 	return fmt.Sprint(sent)
 }
 
-// connectionsAreBounded: a node keeps data in unaccepted connections. That memory is
-// charged to no node, so the limit of all of TCP must leave the host most of its memory.
+// connectionsAreBounded has a node keep data in unaccepted connections. That memory is charged to
+// no node, so the limit of all of TCP must leave the host most of its memory.
 func (a *arena) connectionsAreBounded(t *testing.T) {
 	before := tcpPages(t)
 	sent, _ := a.background(t, nodeA, "backlog")
@@ -201,7 +201,7 @@ func tcpPages(t *testing.T) (pages int) {
 	return pages
 }
 
-// processesLeaveRoom: two nodes use up the processes of all nodes together. The host, the
+// processesLeaveRoom has two nodes use up the processes of all nodes together. The host, the
 // testbed and a new gateway continue to work.
 func (a *arena) processesLeaveRoom(t *testing.T) {
 	limits, _ := filepath.Glob("/sys/fs/cgroup/pids/patchbay-local/" + a.instance + "/pids.max")
@@ -228,7 +228,7 @@ func (a *arena) processesLeaveRoom(t *testing.T) {
 		t.Errorf("the host starts nothing more: %v", err)
 	}
 	if n := len(a.list(t).Nodes); n != 2 {
-		t.Errorf("the testbed tells of %d nodes", n)
+		t.Errorf("the testbed reports %d nodes", n)
 	}
 	// A new gateway must now start all its threads, without those of the previous one.
 	if err := os.WriteFile(limits[0], []byte("100"), 0); err != nil {

@@ -86,7 +86,7 @@ func unsupportedMessage(name string) string {
 	}[name] + "\n"
 }
 
-// figuresInside: programs show the figures of the node, not of the host.
+// figuresInside checks that programs show the figures of the node, not of the host.
 func (s *loginSite) figuresInside(t *testing.T) {
 	s.runLines(t, nodeA, []typed{
 		{"nproc", "1\n", 0},

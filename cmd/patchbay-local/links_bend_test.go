@@ -9,8 +9,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// nodesCannotChangeLinks: root of a node does what it likes to its own side of a link. Links
-// of other slices stay as they are, and traffic of the node still has the properties of its link.
+// nodesCannotChangeLinks has root of a node change its own side of a link. Links of other slices
+// are not affected, and traffic of the node still has the properties of its link.
 func nodesCannotChangeLinks(t *testing.T, b *testSite) {
 	const slow = 10e6
 	ten := linkProperties{capacity: slow / 1000}

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What root of a node does to its side of the links, by the program of the
-// tests: see tasks. Each says "done", or why not.
+// These tasks of the test program change the node's side of its links, as root of the node can.
+// Each returns "done" or an error.
 
-// eachLink does something to each interface of a link.
+// eachLink calls f for each interface on a link.
 func eachLink(f func(l netlink.Link) error) string {
 	all, err := netlink.LinkList()
 	if err != nil {
@@ -41,7 +41,7 @@ func eachLink(f func(l netlink.Link) error) string {
 	return "done"
 }
 
-// bendQdiscs gives the node's side queues that let everything through at once.
+// bendQdiscs replaces the queues of the node's side by queues without a limit.
 func bendQdiscs() string {
 	return eachLink(func(l netlink.Link) error {
 		attrs := netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
@@ -53,7 +53,7 @@ func bendQdiscs() string {
 	})
 }
 
-// bendOffloads leaves all work to the other side: cutting into packets, and sums.
+// bendOffloads leaves segmentation and checksums to the other side.
 func bendOffloads() string {
 	return eachLink(func(l netlink.Link) error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -81,7 +81,7 @@ func bendMTU() string {
 	return eachLink(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 9000) })
 }
 
-// bendAddress takes the addresses of others as well, on all networks.
+// bendAddress adds the addresses of other nodes, on all networks.
 func bendAddress() string {
 	return eachLink(func(l netlink.Link) error {
 		all, err := netlink.AddrList(l, netlink.FAMILY_V4)
@@ -101,7 +101,7 @@ func bendAddress() string {
 	})
 }
 
-// bendMAC takes a hardware address of its own choice.
+// bendMAC sets another MAC address.
 func bendMAC() string {
 	return eachLink(func(l netlink.Link) error {
 		mac := append(net.HardwareAddr(nil), l.Attrs().HardwareAddr...)
@@ -120,8 +120,7 @@ func bendName() string {
 
 func deleteLinks() string { return eachLink(netlink.LinkDel) }
 
-// flood does something as often as it can, on two threads, for the time it was
-// told.
+// flood repeats a function as often as possible, on two threads, for the requested time.
 func flood(prepare func(l netlink.Link) (func() error, error)) string {
 	return eachLink(func(l netlink.Link) error {
 		if l.Attrs().Name != told.Device {
@@ -161,7 +160,7 @@ func rawSocket(l netlink.Link) (send func(frame []byte) error, err error) {
 	return func(frame []byte) error { return unix.Sendto(fd, frame, 0, to) }, nil
 }
 
-// floodFrames sends broadcasts from ever other addresses, of all lengths.
+// floodFrames sends broadcasts of all lengths from ever new addresses.
 func floodFrames(l netlink.Link) (func() error, error) {
 	send, err := rawSocket(l)
 	frame := make([]byte, 1514)
@@ -175,7 +174,7 @@ func floodFrames(l netlink.Link) (func() error, error) {
 	}, err
 }
 
-// floodARP asks for, and claims, all addresses of the network.
+// floodARP sends ARP requests and claims for all addresses of the network.
 func floodARP(l netlink.Link) (func() error, error) {
 	send, err := rawSocket(l)
 	frame := make([]byte, 60)
@@ -192,8 +191,8 @@ func floodARP(l netlink.Link) (func() error, error) {
 	}, err
 }
 
-// floodUDP sends datagrams in short frames, enough for 10 Mbit/s also on a busy host: by many sockets, for the
-// kernel holds each back that has much on the way.
+// floodUDP sends datagrams in short frames, enough for 10 Mbit/s also on a busy host. It uses many sockets,
+// because the kernel delays each one with many unsent datagrams.
 func floodUDP(netlink.Link) (func() error, error) {
 	to := netip.MustParseAddrPort(told.Address)
 	var sockets []int

@@ -129,8 +129,8 @@ func (s *linkSite) losses(l testLink, there pair) (all []figure, err error) {
 	return all, nil
 }
 
-// capacities sends half as much again as a direction may carry. A direction without requested
-// properties must carry several times as much as the other.
+// capacities sends 150 % of the capacity of a direction. A direction without requested properties
+// must carry several times as much as the other.
 func (s *linkSite) capacities(l testLink, there pair) (all []figure, err error) {
 	for _, p := range []pair{there, there.back()} {
 		x, other := l.asked[p], float64(l.asked[p.back()].capacity)*1000

@@ -12,8 +12,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// linkProperties is what a link is asked to do to frames that go one way; what is 0 is
-// not asked.
+// linkProperties are the requested properties of one direction of a link; 0 means none.
 type linkProperties struct {
 	capacity int64   // kbit/s
 	latency  float64 // ms
@@ -27,19 +26,19 @@ func (p pair) back() pair { return p[1:] + p[:1] }
 
 func (p pair) String() string { return string(p[:1]) + "→" + string(p[1:]) }
 
-// testLink is a link of a test, as a request draws it.
+// testLink is a link of a test.
 type testLink struct {
 	name  string
 	nodes string // a letter each
 	asked map[pair]linkProperties
 }
 
-// between is a link between a and b that does the same both ways, or not.
+// between returns a link between a and b with the properties of both directions.
 func between(name string, there, back linkProperties) testLink {
 	return testLink{name, "ab", map[pair]linkProperties{"ab": there, "ba": back}}
 }
 
-// linkSite is a testbed with nodes of one letter each that are joined by links.
+// linkSite is a testbed with linked nodes, each named by a letter.
 type linkSite struct {
 	*testSite
 	links []testLink
@@ -47,8 +46,7 @@ type linkSite struct {
 	first int // the number of the node a
 }
 
-// join makes the nodes of the links, which are of one slice. Nodes of a site have numbers
-// from first on.
+// join creates the nodes of the links, in one slice. The nodes have numbers from first on.
 func (b *testSite) join(t testing.TB, slice string, first int, links []testLink) *linkSite {
 	t.Helper()
 	s := b.draw(slice, first, links)
@@ -77,7 +75,7 @@ func (s *linkSite) address(letter, link string) string {
 	return fmt.Sprintf("10.7.%d.%d", i, int(letter[0]-'a')+1)
 }
 
-// node is what the manager would ask for.
+// node returns the attributes that the manager would request.
 func (s *linkSite) node(letter string) provider.Resource {
 	interfaces := []string{}
 	for _, l := range s.links {
@@ -133,7 +131,7 @@ func (s *linkSite) makeNodes(t testing.TB) {
 	}
 }
 
-// item is what the testbed tells of a node's interface.
+// item is the report of the testbed about a node's interface.
 func (s *linkSite) item(t testing.TB, letter, link string) (i linkItem) {
 	t.Helper()
 	for _, text := range getNode(t, s.provider, s.id(letter)).List("interfaces") {

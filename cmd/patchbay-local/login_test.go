@@ -295,7 +295,7 @@ func (s *loginSite) withdrawn(t *testing.T) {
 	s.run(t, "bob", "", "ssh", "a", "id -u; cat file").expect(t, own, 0)
 }
 
-// sessionsOutliveUp: sessions, nodes and commands in them run on when "up" is killed.
+// sessionsOutliveUp checks that sessions, nodes and commands in them continue when "up" is killed.
 func sessionsOutliveUp(t *testing.T, a *arena) {
 	const line = "echo begun; read x; echo $x"
 	var all []*exec.Cmd

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// quick makes times short enough for tests and long enough to be seen.
+// quick has times that are short enough for tests and long enough to be observed.
 const quick = `
 timing: {make: 100ms, start: 30ms, stop: 30ms, restart: 30ms, users: 30ms, remove: 30ms}
 jitter: 0.1
@@ -93,7 +93,7 @@ func stateOf(r provider.Resource) string {
 	return r.Text(provider.AttrState)
 }
 
-// setNode sets one node to what should says beside what it is.
+// setNode sets the attributes in should of one node.
 func setNode(t testing.TB, p *provider.Provider, name string, should provider.Resource) (provider.Change, error) {
 	t.Helper()
 	got, err := p.Set(t.Context(), []provider.Update{{Name: name, Is: getNode(t, p, name), Should: should}}, false)
@@ -126,8 +126,8 @@ func TestSimulatedPassesSuite(t *testing.T) {
 	})
 }
 
-// TestConcurrentSetsAreKept: processes that set at the same time lose no node and share no
-// address.
+// TestConcurrentSetsAreKept checks that concurrent sets of several processes lose no node and use
+// no address twice.
 func TestConcurrentSetsAreKept(t *testing.T) {
 	p := install(t, "timing: {make: 0s, start: 0s}\n")
 	var wait sync.WaitGroup

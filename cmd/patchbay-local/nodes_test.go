@@ -37,8 +37,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// sysctlsOfNodes: root of a node can change what labs change, but no limit of kernel
-// memory, and nothing that prevents other users' logins.
+// sysctlsOfNodes checks that root of a node can change the settings that labs change, but no limit
+// of kernel memory and nothing that prevents other users' logins.
 func sysctlsOfNodes(t *testing.T, a *arena) {
 	row := func(path, value, must string) {
 		path = "/proc/sys/" + path
@@ -83,8 +83,7 @@ func sysctlsOfNodes(t *testing.T, a *arena) {
 	}
 }
 
-// fragmentsAreBounded: memory for fragments is charged to no node, so its limit must
-// hold.
+// fragmentsAreBounded checks the limit of memory for fragments, which is charged to no node.
 func fragmentsAreBounded(t *testing.T, a *arena) {
 	a.copyProgram(t, nodeA, programOfTests(t))
 	if out := a.task(nodeA, "fragments"); out != "bounded" {
@@ -201,8 +200,8 @@ func shareFile(t *testing.T, path string, mode os.FileMode) {
 	}
 }
 
-// nodesReadWhatEverybodyMayRead: below the host's /usr, root of a node can read what
-// every user of the host can read, also if a file or its mode is newer than the node.
+// nodesReadWhatEverybodyMayRead checks that root of a node can read every public file below the
+// host's /usr, also if the file or its mode is newer than the node.
 func nodesReadWhatEverybodyMayRead(t *testing.T, a *arena, dir string) {
 	if err := os.Chmod(filepath.Join(dir, "later"), 0o600); err != nil {
 		t.Fatal(err)
@@ -240,14 +239,14 @@ func nodesReadWhatEverybodyMayRead(t *testing.T, a *arena, dir string) {
 	})
 }
 
-// disksAreHidden: a node sees its processors and network devices in /sys, and no
-// disk of the host.
+// disksAreHidden checks that a node has its processors and network devices in /sys, and no disk of
+// the host.
 func disksAreHidden(t *testing.T, a *arena) {
 	disks, err := filepath.Glob("/sys/block/*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The names of disks, and of what they hang on.
+	// The names of disks and of their controllers.
 	names := map[string]bool{}
 	for _, disk := range disks {
 		way, err := filepath.EvalSymlinks(disk)
@@ -280,7 +279,7 @@ func disksAreHidden(t *testing.T, a *arena) {
 	}
 }
 
-// toolsRun: the programs of labs work in nodes, as root.
+// toolsRun checks that the programs of labs work in nodes, as root.
 func toolsRun(t *testing.T, a *arena) {
 	for _, tt := range []struct{ tool, line, want string }{
 		{"busybox", "busybox ping -c 1 127.0.0.1", "1 packets received"},

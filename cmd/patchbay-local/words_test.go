@@ -53,8 +53,8 @@ func TestErrorMessages(t *testing.T) {
 	}
 }
 
-// errorMessagesWhileRunning: strangers hear who may ask, and who enters a node that
-// is off hears that.
+// errorMessagesWhileRunning checks the messages for users without permission, and for entering a node
+// that is off.
 func errorMessagesWhileRunning(t *testing.T, a *arena) {
 	b := a.testSite
 	const off = "00000000-0000-4000-8000-0000000000aa"
@@ -68,7 +68,7 @@ func errorMessagesWhileRunning(t *testing.T, a *arena) {
 			t.Errorf("enter %v: %v, %q", words, err, out)
 		}
 	}
-	// Where everybody may look.
+	// In a folder that everybody may read.
 	settings := filepath.Join("/tmp", "words-"+filepath.Base(b.dir)+".yaml")
 	program := settings + ".program"
 	t.Cleanup(func() { os.Remove(settings); os.Remove(program) })

@@ -243,7 +243,7 @@ func TestMemberLost(t *testing.T) {
 		r := b.get(id(3))
 		return len(r) == 1 && r[0].State == "failed" && strings.Contains(r[0].Message, "m3")
 	})
-	t.Logf("told after %.1f s", time.Since(begin).Seconds())
+	t.Logf("reported after %.1f s", time.Since(begin).Seconds())
 	b.set(b.node(id(2), "m2"))
 	b.await(id(1), id(2))
 	b.startDaemon(lost)

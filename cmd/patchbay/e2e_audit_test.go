@@ -136,7 +136,7 @@ func TestNoSecretsInOutput(t *testing.T) {
 		}
 		for line := range strings.Lines(text) {
 			if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return r < ' ' || r == 0x7f }) || strings.HasPrefix(line, "level=") || strings.Contains(line, "level=ERROR msg=forged\n") {
-				t.Errorf("%s has a line that somebody else has written: %q", name, line)
+				t.Errorf("%s has a line of another writer: %q", name, line)
 			}
 		}
 	}

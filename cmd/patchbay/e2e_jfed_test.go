@@ -175,7 +175,7 @@ func jfedScript(t *testing.T, v *wireClient, slice, cred string) {
 	}
 	d = v.want("Describe", am.Success, urns(slice), grant, rspec3("geni"))
 	if one(d); logins(member(d, "geni_rspec")) != 1 {
-		t.Error("ready, and nobody can log in")
+		t.Error("a ready node has no login")
 	}
 	manifest := member(d, "geni_rspec").(string)
 	checkManifest(t, manifest, sliver)

@@ -370,7 +370,7 @@ func (s *servedSite) checkStore(round int, has map[string]bool) {
 	}
 	for name := range has {
 		if !held[name] {
-			s.t.Errorf("round %d: %s is held by nobody", round, name)
+			s.t.Errorf("round %d: node %s has no sliver", round, name)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func (o *omniTest) delegate() {
 			o.t.Fatalf("labelled as omni does: %d %s", a.code, a.output)
 		}
 		if a := o.contents(slice, []xmlrpc.Value{labelledCredential("geni_sfaBROKEN", "3", string(handed))}); a.code != am.Forbidden {
-			o.t.Errorf("labelled as nobody does: %d %s", a.code, a.output)
+			o.t.Errorf("with an unknown label: %d %s", a.code, a.output)
 		}
 	}
 	o.remove(slice, string(handed), 1)

@@ -24,9 +24,8 @@ import (
 // These are the pitfalls of the AM API that need the built program; am/api tests the
 // others.
 
-// TestTrap20ReadyIsAPromise: when geni_ready is first reported, the provider has the
-// accounts and keys, and the manifest has the login. The same holds for a key that is
-// added later, and after a restart.
+// TestTrap20ReadyIsAPromise checks that at the first geni_ready the provider has the accounts and
+// keys, and the manifest has the login, also after a restart and after a new key.
 func TestTrap20ReadyIsAPromise(t *testing.T) {
 	t.Parallel()
 	s := newClientTestSite(t, "timing: {make: 100ms, start: 1s, stop: 100ms, restart: 1s, users: 1s, remove: 50ms}\njitter: 0\n")
@@ -73,11 +72,11 @@ func TestTrap20ReadyIsAPromise(t *testing.T) {
 		manifest, waited := await("geni_ready")
 		now := time.Now()
 		if len(waited) != 1 || waited[0] != tt.through {
-			t.Errorf("%s: on the way it was %q, want %s: the promise was not seen to be kept", tt.action, waited, tt.through)
+			t.Errorf("%s: the states before geni_ready are %q, want %s", tt.action, waited, tt.through)
 		}
 		node := readSimulatedNode(t, s)
 		if node.Power != "on" || now.Before(node.ReadyAt) {
-			t.Errorf("%s: ready at %s, but the node with its power %s is so only at %s", tt.action, now, node.Power, node.ReadyAt)
+			t.Errorf("%s: reported ready at %s, but the node with power %s is ready only at %s", tt.action, now, node.Power, node.ReadyAt)
 		}
 		for _, k := range keys {
 			if !strings.Contains(strings.Join(node.Users, " "), k) {
@@ -114,9 +113,9 @@ func readSimulatedNode(t *testing.T, s *clientTestSite) (last simulatedNode) {
 	return last
 }
 
-// TestTrap32CertificatesOfTheFederation: certificates that Go's parser refuses can
-// connect, as leaf and in the chain, with every version of TLS and with the key exchange
-// of old clients, and their users have their rights.
+// TestTrap32CertificatesOfTheFederation connects with certificates that Go's parser refuses, as
+// leaf and in the chain, with every version of TLS and the key exchange of old clients. Their users
+// have their rights.
 func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 	t.Parallel()
 	f := newFederation(t, "fed.example.org")
@@ -130,7 +129,7 @@ func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 	slice := f.issue(f.urn("slice", "odd"), false, project)
 	for block, rest := pem.Decode([]byte(readFile(t, user.full))); block != nil; block, rest = pem.Decode(rest) {
 		if _, err := x509.ParseCertificate(block.Bytes); err == nil {
-			t.Fatal("Go's parser takes this certificate: the test proves nothing")
+			t.Fatal("Go's parser accepts this certificate: the test proves nothing")
 		}
 	}
 	cred := f.sign(statement{owner: user, target: slice, privileges: []string{"*"}}, project)
@@ -155,8 +154,8 @@ func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 	}
 }
 
-// TestTrap33OldHTTP: clients of HTTP 1.0 and 1.1 get each answer with its length and
-// without chunks; chunks from a client are accepted.
+// TestTrap33OldHTTP checks that clients of HTTP 1.0 and 1.1 get each answer with its length and
+// without chunks. Chunks from a client are accepted.
 func TestTrap33OldHTTP(t *testing.T) {
 	t.Parallel()
 	s := newClientTestSite(t, instantNodes)

@@ -50,7 +50,7 @@ func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	if run(t.Context(), []string{"ssh", "--user", folder, "web"}, console{io.Discard, io.Discard}) == 0 {
-		t.Error("there is nobody at that port")
+		t.Error("ssh succeeds without a server at that port")
 	}
 	if exists(ran) {
 		t.Error("a command of the stranger's ssh_config ran")

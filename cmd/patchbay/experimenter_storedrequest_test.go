@@ -114,8 +114,8 @@ func sliceAt(t *testing.T, a *failingAggregate) (*slice, string) {
 	return x, file
 }
 
-// TestUpContinuesAfterALostAnswer: up ended, or lost its connection, after the aggregate had carried out
-// Allocate and before up saw the answer. The next up deletes nothing.
+// TestUpContinuesAfterALostAnswer interrupts up, or its connection, after the aggregate has carried
+// out Allocate and before up gets the answer. The next up deletes nothing.
 func TestUpContinuesAfterALostAnswer(t *testing.T) {
 	add := strings.Replace(keptRequest, `</rspec>`, `<node client_id="add"/></rspec>`, 1)
 	inPlace := strings.Replace(keptRequest, `"keep"/>`, `"keep"><interface client_id="i"/></node><link client_id="l"><interface_ref client_id="i"/></link>`, 1)

@@ -106,7 +106,8 @@ func TestAggregateAndUserAreFoundInOneOrder(t *testing.T) {
 	}
 }
 
-// TestURLWithoutAPathIsAskedAsGiven: some aggregates serve the API at the root.
+// TestURLWithoutAPathIsAskedAsGiven checks that a URL without a path is tried first, because some
+// aggregates serve the API at the root.
 func TestURLWithoutAPathIsAskedAsGiven(t *testing.T) {
 	const answer = `<methodResponse><params><param><value><struct><member><name>geni_api</name><value><int>3</int></value></member>` +
 		`<member><name>code</name><value><struct><member><name>geni_code</name><value><int>0</int></value></member></struct></value></member>` +
@@ -121,7 +122,7 @@ func TestURLWithoutAPathIsAskedAsGiven(t *testing.T) {
 		{"an aggregate that names another path", "/RPC2", "/", 0},
 		{"an aggregate that names the usual path", "/am/3.0", "/am/3.0", 0},
 		{"another version than the root has", "/", "/am/2.0", 2},
-		{"nobody answers at the root", "", "/am/3.0", 0},
+		{"no answer at the root", "", "/am/3.0", 0},
 	} {
 		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if tt.names == "" || r.URL.Path != "/" {

@@ -125,6 +125,6 @@ func TestOperatorCommandsAreAudited(t *testing.T) {
 		got = append(got, l.What+": "+text)
 	}
 	if want := []string{"lockdown: new disks", "lockdown lifted: ", "maintenance: pc1", "maintenance lifted: pc1"}; !slices.Equal(got, want) {
-		t.Errorf("the audit tells of %q, want %q", got, want)
+		t.Errorf("the audit has %q, want %q", got, want)
 	}
 }

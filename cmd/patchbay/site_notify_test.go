@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestServeNotifiesSystemd: the service manager gets READY=1 when the site is served, and
-// STOPPING=1 before its end.
+// TestServeNotifiesSystemd checks that the service manager gets READY=1 when the site is served,
+// and STOPPING=1 before its end.
 func TestServeNotifiesSystemd(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
