@@ -172,8 +172,7 @@ func goList(t *testing.T, env []string, args ...string) []listed {
 	}
 }
 
-// modules are the paths of the modules in go.mod, so that a package's import
-// is told by its module.
+// modules are the paths of the modules in go.mod. They map the import of a package to its module.
 func modules(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../go.mod")

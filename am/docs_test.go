@@ -39,8 +39,8 @@ type packageDoc struct {
 
 // TestDocuments checks that every Go name in ARCHITECTURE.md, in
 // guide/divergences.md and in the decisions of packages exists, that each package
-// has a doc.go with a first sentence, and that documents stay short. Whoever
-// renames a function changes the row that names it.
+// has a doc.go with a first sentence, and that documents stay short. If you
+// rename a function, change the row that names it.
 func TestDocuments(t *testing.T) {
 	root, err := filepath.Abs("..")
 	if err != nil {

@@ -51,7 +51,7 @@ func signerAttacks(t *testing.T, w *world) []attack {
 	net := pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+sa", "rsa5")
 	ma := pki.Authority(t, w.sa, "urn:publicid:IDN+example.org+authority+ma", "rsa5")
 	userCA := pki.Issue(t, w.sa, pki.Subject{URIs: []string{"urn:publicid:IDN+example.org+user+sa"}, Key: "rsa5", CA: true})
-	// ownSlice is signed by whoever issued the slice.
+	// ownSlice is signed by the issuer of the slice.
 	ownSlice := func(by *pki.Entity) scene {
 		return w.one(t, func(c *pki.Credential) {
 			c.Signer, c.Target = []*pki.Entity{by}, []*pki.Entity{pki.User(t, by, sliceURN, "rsa3")}

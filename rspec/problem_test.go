@@ -167,7 +167,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	}
 	_, list := Check(request(b.String()), ours())
 	if len(list) != maxProblems {
-		t.Errorf("Check tells %d", len(list))
+		t.Errorf("Check reports %d", len(list))
 	}
 }
 

@@ -41,7 +41,7 @@ func TestEmbeddedFilesJudgeAsXmllintDoes(t *testing.T) {
 				}
 				for _, r := range v.found {
 					if !d.told(d.meant(r)) {
-						t.Errorf("%s by %s: not told: %v", these[i].name, file, r)
+						t.Errorf("%s by %s: not reported: %v", these[i].name, file, r)
 					}
 					places++
 				}

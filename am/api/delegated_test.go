@@ -64,7 +64,7 @@ func TestRecordedDelegation(t *testing.T) {
 	if get(a.value, "geni_urn") != slice || len(a.slivers(t)) != 0 {
 		t.Errorf("the empty slice: %v, %d slivers", get(a.value, "geni_urn"), len(a.slivers(t)))
 	}
-	// The privileges that alice handed on let bob use the slice as she does.
+	// With the delegated privileges bob can use the slice as alice does.
 	c.ask(3, "Allocate", slice, []xmlrpc.Value{presented}, request(node("a")), opts()).want(t, "Allocate", am.Success)
 	c.ask(3, "Provision", strs(slice), []xmlrpc.Value{presented}, opts()).want(t, "Provision", am.Success)
 	s.settle()

@@ -96,7 +96,7 @@ func TestServicesAndMeansOfLinksAreTold(t *testing.T) {
 			t.Errorf("%s: geni_resource_status %q", method, got)
 		}
 		if get(sl[1], "patchbay_services") != nil {
-			t.Errorf("%s: a node without services tells of some", method)
+			t.Errorf("%s: a node without services reports some", method)
 		}
 	}
 	v2 := alice.call2("SliverStatus", slice, strs(cred), opts()).want(t, "SliverStatus", am.Success)
@@ -104,7 +104,7 @@ func TestServicesAndMeansOfLinksAreTold(t *testing.T) {
 	// Methods that change something report less.
 	sl := alice.call("Renew", strs(slice), creds(cred), s.clock().Add(time.Hour).Format(time.RFC3339), opts()).want(t, "Renew", am.Success).slivers(t)
 	if get(sl[0], "patchbay_services") != nil || get(sl[0], "patchbay_interfaces") != nil {
-		t.Errorf("Renew tells %v", sl[0])
+		t.Errorf("Renew reports %v", sl[0])
 	}
 }
 

@@ -109,7 +109,7 @@ func unquote(s string) string {
 	return s
 }
 
-// remember keeps the URNs of the slivers that there are.
+// remember stores the URNs of the existing slivers.
 func (w *world) remember() {
 	w.t.Helper()
 	all, err := w.store.Slivers()

@@ -45,7 +45,7 @@ func TestCallsDuringADryRunAreReported(t *testing.T) {
 		}, nil, am.Success, "", 1},
 		{"looked at", func(s *site) {
 			if got := s.states()["a"]; got != [2]string{"geni_pending_allocation", ""} {
-				s.t.Errorf("Status tells %v", got)
+				s.t.Errorf("Status reports %v", got)
 			}
 		}, nil, am.Success, "", 1},
 	} {

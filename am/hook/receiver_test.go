@@ -120,7 +120,7 @@ func TestAnswersThatTakeNothing(t *testing.T) {
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("got %v, want %s", err, c.want)
 			case err != nil && (strings.Contains(err.Error(), "hidden") || len(err.Error()) > 4*maxOutput):
-				t.Errorf("the error tells too much: %.200s", err)
+				t.Errorf("the error has hidden text or is too long: %.200s", err)
 			}
 		})
 	}

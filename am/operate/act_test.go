@@ -108,7 +108,7 @@ func TestRelease(t *testing.T) {
 		has(t, c.rule, s.state(2), c.has...)
 		lacks(t, c.rule, s.state(2), c.lacks...)
 		if s.woken.Load() == 0 {
-			t.Errorf("%s: nobody is woken", c.rule)
+			t.Errorf("%s: the runner is not woken", c.rule)
 		}
 	}
 }

@@ -266,7 +266,7 @@ func TestPeerThatDoesNotReadIsCutOff(t *testing.T) {
 	p.awaits(`patchbay_limited_total{limit="stall_timeout"}`, "1")
 	p.awaits("patchbay_connections", "0")
 	if line := p.log.last(t); line["unsent"] == nil {
-		t.Errorf("the log tells %v", line)
+		t.Errorf("the log has %v", line)
 	}
 }
 
@@ -423,7 +423,7 @@ func TestPanicAnywhereNamesTheRequest(t *testing.T) {
 		line := log.last(t)
 		id := fmt.Sprint(line["id"])
 		if strings.Contains(body, "secret") || !strings.Contains(body, id) || line["level"] != "ERROR" || !strings.Contains(fmt.Sprint(line["error"]), "secret") {
-			t.Errorf("%d %q; the log tells %v", status, body, line)
+			t.Errorf("%d %q; the log has %v", status, body, line)
 		}
 	}
 	w := httptest.NewRecorder()
@@ -459,7 +459,7 @@ func TestPanicAnywhereNamesTheRequest(t *testing.T) {
 		begun.ServeHTTP(panicking{httptest.NewRecorder()}, httptest.NewRequest("POST", "/am/3.0", strings.NewReader("call")))
 	}()
 	if line := log.last(t); line["level"] != "ERROR" || !strings.Contains(fmt.Sprint(line["error"]), "secret") {
-		t.Errorf("the log tells %v", line)
+		t.Errorf("the log has %v", line)
 	}
 }
 

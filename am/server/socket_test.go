@@ -61,7 +61,7 @@ func TestSocketGivesManifests(t *testing.T) {
 		}
 	}
 	if line := log.last(t); line["level"] != "ERROR" || line["error"] != "a secret of the store" || line["sliver"] != "x" {
-		t.Errorf("the log tells %v", line)
+		t.Errorf("the log has %v", line)
 	}
 	// Nowhere else.
 	for where, h := range map[string]http.Handler{"admin listener": s.AdminHandler(), "calls": s} {
@@ -121,7 +121,7 @@ func TestSocketTellsOfMaintenance(t *testing.T) {
 		t.Errorf("POST: %d", w.Code)
 	}
 	if w := ask(s.AdminHandler(), "GET"); w.Code != 404 {
-		t.Errorf("the admin listener tells everybody on this host: %d", w.Code)
+		t.Errorf("the admin listener answers any user of this host: %d", w.Code)
 	}
 	err = errors.New("a secret of the store")
 	if w := ask(s.SocketHandler(), "GET"); w.Code != 500 || strings.Contains(w.Body.String(), "secret") || log.last(t)["error"] != "a secret of the store" {

@@ -142,7 +142,7 @@ func TestOthersAreSentAwayFromTheSocket(t *testing.T) {
 	s.remove()
 	<-answered
 	if n := strings.Count(log.String(), "user=65534"); n != 1 {
-		t.Errorf("the log tells %d times of who was sent away, want once:\n%s", n, log.String())
+		t.Errorf("the log has %d lines about refused users, want one:\n%s", n, log.String())
 	}
 }
 

@@ -35,7 +35,7 @@ func TestHooksSayWhatIsWrongAndWhere(t *testing.T) {
 			}
 			has(t, err.Error(), c.want)
 			if strings.Contains(err.Error(), "me:word") {
-				t.Errorf("the message tells the password: %v", err)
+				t.Errorf("the message has the password: %v", err)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // TestLockOfALocalTestbed checks that two servers never have the lock at the same time, also
-// if the testbed creates its file late or somebody removes it.
+// if the testbed creates its file late or the file is removed.
 func TestLockOfALocalTestbed(t *testing.T) {
 	dir := t.TempDir()
 	socket := func(instance string) string { return filepath.Join(dir, instance+".sock") }

@@ -150,7 +150,7 @@ func TestServeStartsTheTestbedAgain(t *testing.T) {
 	had := starts()
 	s.stop()
 	if starts() != had {
-		t.Error("it was started although somebody answers")
+		t.Error("it was started although another testbed answers")
 	}
 	has(t, s.log.String(), `level=ERROR msg="cannot mount"`, "exit status 3", "again_in=10ms", "again_in=20ms", "again_in=40ms")
 }

@@ -57,11 +57,11 @@ func TestDamageWhileOpen(t *testing.T) {
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	readUntrusted, err := Check(origin)
+	intact, err := Check(origin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	size, records := readUntrusted.Size, report.Records[Slivers]
+	size, records := intact.Size, report.Records[Slivers]
 	broken, refused, well := 0, 0, 0
 	for round := range 48 {
 		seed := uint64(round)

@@ -183,7 +183,7 @@ func TestFlippedBits(t *testing.T) {
 	if _, err := looked.check(int64(len(original))); err != nil {
 		t.Fatal(err)
 	}
-	refused, told, readUntrusted := 0, 0, 0
+	refused, told, undamaged := 0, 0, 0
 	for p := range int(looked.meta.pages) {
 		if looked.use[p] != used {
 			continue
@@ -215,8 +215,8 @@ func TestFlippedBits(t *testing.T) {
 			case r.Err() != nil || r.Stale || r.Site != sampleSite: // the report has the damage
 				told++
 			default:
-				readUntrusted++
-				if readUntrusted%16 != 0 { // these take time
+				undamaged++
+				if undamaged%16 != 0 { // these take time
 					continue
 				}
 				s, err := Open(path, Options{Now: at, Site: sampleSite, Move: true})
@@ -230,8 +230,8 @@ func TestFlippedBits(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d pages: %d refused, %d reported, %d undamaged", looked.meta.pages, refused, told, readUntrusted)
-	if refused < flips || told < flips || readUntrusted < flips {
+	t.Logf("%d pages: %d refused, %d reported, %d undamaged", looked.meta.pages, refused, told, undamaged)
+	if refused < flips || told < flips || undamaged < flips {
 		t.Error("too few cases of a kind")
 	}
 }

@@ -276,7 +276,7 @@ func TestOpenReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	who := path
-	if os.Geteuid() == 0 { // root may write everything: be somebody else
+	if os.Geteuid() == 0 { // root may write everything, so use another user
 		who = "nobody:" + path
 		for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
 			if err := os.Chmod(d, 0o755); err != nil {

@@ -38,7 +38,7 @@ func TestMadeAndStartedOnce(t *testing.T) {
 		e.d.slow = 3 * time.Second
 		e.start()
 		e.create("a-1", "a-2")
-		for range 20 { // it never waits in notready for somebody to start it
+		for range 20 { // it never waits in notready for a start
 			time.Sleep(100 * time.Millisecond)
 			if s := e.sliver("a-1"); s.Status != pending {
 				t.Fatalf("while it is made: %v", s.Status)

@@ -53,8 +53,7 @@ func TestReleaseOrphans(t *testing.T) {
 	}
 }
 
-// TestReleaseOrphansKeepsSlivers checks that a resource that a record names stays, whatever
-// is asked for.
+// TestReleaseOrphansKeepsSlivers checks that no request removes a resource that a record names.
 func TestReleaseOrphansKeepsSlivers(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()

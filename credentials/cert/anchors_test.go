@@ -121,7 +121,7 @@ func TestTrustFolderWaitsForNoPipe(t *testing.T) {
 			t.Errorf("%d anchors and the problems %v, want one and one for each pipe", len(got.anchors.List()), got.problems)
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("LoadAnchors waits for somebody to write into a pipe")
+		t.Error("LoadAnchors waits for a writer of a pipe")
 	}
 }
 

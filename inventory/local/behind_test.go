@@ -251,7 +251,7 @@ func TestOtherProviderThatBreaks(t *testing.T) {
 			t.Errorf("%q: %v, %q, want %q", script, err, stderr.String(), want)
 		}
 		if want := `{"error":{"kind":"failed","message":"this provider is not set up; ask the operators of the site to look into the log"}}`; strings.TrimSpace(out.String()) != want {
-			t.Errorf("experimenters hear %s", out.String())
+			t.Errorf("experimenters get %s", out.String())
 		}
 		if err := c.runBehind("rack.prov", "ral_action=describe", nil, &out); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("describe, %q: %v, want %q", script, err, want)

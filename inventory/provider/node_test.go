@@ -201,7 +201,7 @@ func TestHardwareAddresses(t *testing.T) {
 	}
 	twice := []string{`{"client_id":"a","mac":"?"}`, `{"client_id":"a","mac":"02:00:00:00:00:01"}`, `{"client_id":"a","mac":"02:00:00:00:00:02"}`}
 	if got := ObservedNode(Resource{AttrInterfaces: twice}).MACs["a"]; got != "02:00:00:00:00:01" {
-		t.Errorf("told twice: %q", got)
+		t.Errorf("of two reports with one client_id: %q", got)
 	}
 }
 

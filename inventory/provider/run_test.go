@@ -111,7 +111,7 @@ func TestEndedReportsErrorOfCall(t *testing.T) {
 			}
 			p.Get(ctx, []string{"a"})
 			if len(errs) != c.calls || c.calls == 1 && (errs[0] == nil) != (c.want == "") || c.want != "" && !strings.Contains(errs[0].Error(), c.want) {
-				t.Errorf("told %v, want %q", errs, c.want)
+				t.Errorf("reported %v, want %q", errs, c.want)
 			}
 		})
 	}
@@ -157,7 +157,7 @@ func TestSlowLogLosesNoOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(logged) != 901 || logged[900] != "INFO the last" {
-		t.Errorf("of 901 lines %d were told, at last %q", len(logged), logged[len(logged)-1])
+		t.Errorf("of 901 lines %d were logged, the last is %q", len(logged), logged[len(logged)-1])
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"patchbay/rspec/compile"
 )
 
-// TestFilesBesideASource checks which files of the user's folder a blueprint of somebody else can put
+// TestFilesBesideASource checks which files of the user's folder a blueprint of another author can put
 // into a request.
 func TestFilesBesideASource(t *testing.T) {
 	outside := t.TempDir()

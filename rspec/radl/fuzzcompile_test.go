@@ -7,7 +7,7 @@ import (
 	"patchbay/rspec/radl"
 )
 
-// FuzzCompile requires that whatever compiles is a request that the reader accepts, and that is
+// FuzzCompile requires that every compiled document is a request that the reader accepts, and that is
 // valid by the schemas.
 func FuzzCompile(f *testing.F) {
 	for _, source := range []string{

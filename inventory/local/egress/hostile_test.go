@@ -191,7 +191,7 @@ func TestNodesCannotForgeICMPErrors(t *testing.T) {
 		}
 		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 		if _, err := c.Read(buf); !errors.Is(err, syscall.ECONNREFUSED) {
-			return fmt.Errorf("not told: %v", err)
+			return fmt.Errorf("the ICMP error did not arrive: %v", err)
 		}
 		return nil
 	})

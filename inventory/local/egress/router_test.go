@@ -235,7 +235,7 @@ func TestHostForwardsForNodesOnly(t *testing.T) {
 	})
 	must(t, errors.Join(e.Close(), b.Do(func() error { return Remove(o.Folder, o.Instance) })))
 	if !arrives() {
-		t.Error("forwarding that somebody else wants was set back")
+		t.Error("forwarding that an administrator enabled was disabled")
 	}
 }
 

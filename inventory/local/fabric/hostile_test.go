@@ -61,7 +61,7 @@ func TestSegmentsOfUnknownSizeAreCut(t *testing.T) {
 	const size, pieces = 1000, 20
 	for _, c := range []struct {
 		name     string
-		ip, kind byte // of the packet, and what the card is told of it
+		ip, kind byte // of the packet, and the offload type
 		header   int  // bytes of TCP or UDP
 		checksum uint16
 	}{{"TCP", unix.IPPROTO_TCP, unix.VIRTIO_NET_HDR_GSO_TCPV4, 20, 16}, {"UDP", unix.IPPROTO_UDP, unix.VIRTIO_NET_HDR_GSO_UDP_L4, 8, 6}} {

@@ -275,7 +275,7 @@ func TestSlowListening(t *testing.T) {
 		start := time.Now()
 		for range 50 {
 			if _, err := f.listen(c, "tcp", "127.0.0.1:0"); err == nil {
-				t.Fatal("nobody answered, and it listens")
+				t.Fatal("it listens without an answer of the node")
 			}
 		}
 		if took := time.Since(start); took > listenTime+50*quickTime {

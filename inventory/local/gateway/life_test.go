@@ -283,7 +283,7 @@ func TestGatewayIsReplaced(t *testing.T) {
 		t.Error(err)
 	}
 	if text := s.log.String(); !strings.Contains(text, "the gateway died and is started again") || !strings.Contains(text, "killed") {
-		t.Errorf("the log tells nothing of it: %s", text)
+		t.Errorf("the log does not report it: %s", text)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestHangingGatewayIsReplacedAtChange(t *testing.T) {
 		t.Error(err)
 	}
 	if text := s.log.String(); !strings.Contains(text, errSilent.Error()) {
-		t.Errorf("the log tells nothing of it: %s", text)
+		t.Errorf("the log does not report it: %s", text)
 	}
 }
 
@@ -348,11 +348,11 @@ func TestHangingGatewayIsNoticed(t *testing.T) {
 	}
 	c, err := dial(m.public.Addr().String(), "alice", k, m.host)
 	if err != nil {
-		t.Fatal("nobody can log in at the next gateway:", err)
+		t.Fatal("logins at the next gateway fail:", err)
 	}
 	c.Close()
 	if text := s.log.String(); !strings.Contains(text, "the gateway does not answer") {
-		t.Errorf("the log tells nothing of it: %s", text)
+		t.Errorf("the log does not report it: %s", text)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestVerifyLoginTriesEachAccount(t *testing.T) {
 	}
 }
 
-// VerifyLogin succeeds when the shell was started, whatever the user's start-up files do.
+// VerifyLogin succeeds when the shell was started, even if the user's start-up files fail.
 func TestVerifyLoginWithFailingShell(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)

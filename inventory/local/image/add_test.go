@@ -410,7 +410,7 @@ func TestInvalidTarballs(t *testing.T) {
 	}
 }
 
-// Whatever a tarball contains, nothing is written outside the root, and inside only files, folders
+// No tarball can write anything outside the root. Inside, it can create only files, folders
 // and links with ids that nodes have.
 func FuzzUnpack(f *testing.F) {
 	for _, members := range [][]tar.Header{

@@ -268,7 +268,7 @@ func TestDeadAgentsAreReaped(t *testing.T) {
 	}
 }
 
-// Several goroutines start, kill and remove a node. Whatever their results, nothing is left.
+// Several goroutines start, kill and remove a node. In the end nothing is left.
 func TestChangesOfOneNodeWaitForEachOther(t *testing.T) {
 	h := openHost(t, "node-turns")
 	s := spec("n1", testImage(t))

@@ -241,8 +241,7 @@ func TestListedFoldersBehindLinks(t *testing.T) {
 	}
 }
 
-// Whatever the files of a node contain, its lines stay, and an account that is added twice is added
-// once.
+// In files with any content, existing lines stay, and an account that is added twice is added once.
 func FuzzAccountFiles(f *testing.F) {
 	f.Add([]byte("root:x:0:0::/root:/bin/sh\nbob:x:1001:1001::/:"), []byte("root:x:0:\n"), []byte("carol 1002\n"), "db", uint32(1001), uint32(65536))
 	f.Add([]byte(":::\nx:x:4294967295:0:::\n+::::::\n"), []byte("db:x:5:\ndb:x:6:\n"), []byte("x -1\n"), "db", uint32(0), uint32(2000))

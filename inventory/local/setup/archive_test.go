@@ -473,7 +473,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// Whatever an archive contains, nothing is written outside of the target folder.
+// No archive can write anything outside of the target folder.
 func FuzzArchive(f *testing.F) {
 	for _, as := range []format{formatTar, formatZip} {
 		f.Add(packArchive(f, as, tool...), as == formatZip)

@@ -65,7 +65,7 @@ func TestNodesWithoutAPortAreRefusedInTheDryRun(t *testing.T) {
 	awaitNode(t, tb, nodeName(2), isReady)
 	awaitNode(t, tb, nodeName(3), isReady)
 	if wrong := refusals(t, tb, true, 4); len(wrong) != 1 {
-		t.Error("a node without a port is promised")
+		t.Error("a node without a port is accepted")
 	}
 	set(t, tb, nodeName(1), provider.Resource{"ensure": "absent"})
 	awaitNode(t, tb, nodeName(1), provider.Gone)

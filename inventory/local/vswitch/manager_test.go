@@ -211,7 +211,7 @@ func TestHangingVSwitchIsNoticed(t *testing.T) {
 		return nil
 	})
 	if text := log.String(); !strings.Contains(text, "the vswitch does not answer") {
-		t.Errorf("the log tells nothing of it: %s", text)
+		t.Errorf("the log does not report it: %s", text)
 	}
 }
 
@@ -306,7 +306,7 @@ func TestDeviceThatIsDownForSomeTime(t *testing.T) {
 	}
 }
 
-// The process ends with its connection, whatever happens to the Manager.
+// The process ends with its connection, however the Manager ends.
 func TestProcessEndsWithItsConnection(t *testing.T) {
 	k, pids, _ := newManager(t)
 	lanOf(t, k, nil, newHost(t, 1, true), newHost(t, 2, true))

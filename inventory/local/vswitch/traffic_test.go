@@ -99,7 +99,7 @@ func TestVSwitchIsReplacedUnderTraffic(t *testing.T) {
 		t.Errorf("%d descriptors, before %d", now, before)
 	}
 	if text := log.String(); strings.Count(text, "the vswitch died and is started again") != 3 || !strings.Contains(text, "killed") {
-		t.Errorf("the log tells nothing of it: %s", text)
+		t.Errorf("the log does not report it: %s", text)
 	}
 }
 

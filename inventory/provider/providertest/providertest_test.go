@@ -169,7 +169,7 @@ var standardError = regexp.MustCompile(`standard error has a warning or an error
 // cause records in the log.
 var written = map[string][]string{"bad state": nil, "get fails": {"out of order"}, "number": nil, "clings": nil, "floods": nil, "noop fails": {"no such option"}}
 
-// removesAll are faults with which Life must nevertheless remove all that it created.
+// removesAll are faults with which Life must still remove everything that it created.
 var removesAll = []string{"", "never ready", "deaf", "fails", "once", "noop", "noop two", "noop many", "noop then fails"}
 
 // testLife runs Life, and checks what it takes for standard error, and what it leaves behind.
