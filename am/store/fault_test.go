@@ -316,7 +316,7 @@ func TestEveryCallFails(t *testing.T) {
 			if calls < 10*storyLen/2 {
 				t.Errorf("only %d calls", calls)
 			}
-			every := rows(calls*len(faults), 60, len(faults))
+			every := rows(calls*len(faults), 36, len(faults))
 			done, disturbed := map[string]int{}, 0
 			for row := 0; row < calls*len(faults); row += every {
 				n, f := 1+row/len(faults), faults[row%len(faults)]
@@ -447,7 +447,7 @@ func (b book) cuts(t *testing.T, all ...iter.Seq[disk.Outcome]) {
 			total++
 		}
 	}
-	every := rows(total, 100, 8)
+	every := rows(total, 48, 8)
 	for _, log := range all {
 		for c := range log {
 			if seen++; seen%every != 0 {
