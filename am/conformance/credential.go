@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"patchbay/am/client"
@@ -106,9 +107,12 @@ func alter(credential []byte) ([]byte, error) {
 	return nil, notTried("the credential has a form that the probe cannot change")
 }
 
+// strangerKey returns the key of the stranger, which is the same for all probes of a process.
+var strangerKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+
 // callAsStranger presents the user's credential with a certificate that no authority has issued.
 func (p *probe) callAsStranger(a *aggregate) error {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	key, err := strangerKey()
 	if err != nil {
 		return err
 	}

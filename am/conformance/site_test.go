@@ -33,10 +33,9 @@ func TestMain(m *testing.M) {
 
 // buildPrograms builds the programs once.
 var buildPrograms = sync.OnceValue(func() error {
-	for _, name := range []string{"patchbay", "patchbay-local"} {
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(programFolder, name), "patchbay/cmd/"+name).CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w\n%s", name, err, out)
-		}
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", programFolder+"/", "patchbay/cmd/patchbay", "patchbay/cmd/patchbay-local")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
 	}
 	return nil
 })
