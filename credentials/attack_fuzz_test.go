@@ -35,7 +35,7 @@ func recorded(f *testing.F) (docs []string) {
 	return docs
 }
 
-// inner is what stands in the outermost credential, but for its parent.
+// inner is the content of the outermost credential without its parent.
 func inner(doc string) string {
 	_, doc, _ = strings.Cut(doc, "<credential ")
 	_, doc, _ = strings.Cut(doc, ">")

@@ -318,7 +318,7 @@ func algorithmsOffList(t *testing.T, w *world) []attack {
 	}
 }
 
-// transforms change what is digested.
+// transforms change the digested content.
 func transforms(t *testing.T, w *world) []attack {
 	good := shows(pki.Forgery{}.Signed(t, w.sliceCredential().Unsigned(), "ref0", w.sa))
 	one := `<Transform Algorithm="` + enveloped + `"/>`

@@ -105,7 +105,7 @@ func TestParentOfTheTypeABAC(t *testing.T) {
 			t.Errorf("%v; want %q", err, want)
 		}
 		if _, err := w.z.Authorize(w.z.Identify(pki.Raw(eve), now), sfa(doc), "", credentials.RightAllocate, now); err == nil {
-			t.Error("a stranger is let in")
+			t.Error("a stranger is accepted")
 		}
 	}
 }

@@ -10,6 +10,6 @@ func TestTheSameAnchorsForgetNothing(t *testing.T) {
 	z := New(cert.NewAnchors(), Config{})
 	before := z.trust.Load()
 	if z.SetAnchors(cert.NewAnchors()); z.trust.Load() != before {
-		t.Error("what was remembered is forgotten, though the anchors are the same")
+		t.Error("the cache is empty, although the anchors are the same")
 	}
 }

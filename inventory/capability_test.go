@@ -128,7 +128,7 @@ func TestAmountFor(t *testing.T) {
 	}
 }
 
-// A host without a limit of what it offers as a range gets the range's end as the limit.
+// A host without a limit for a capability with a range gets the range's end as the limit.
 func TestRangesLimitSharedComponents(t *testing.T) {
 	_, host, pc, _, _ := capableSite(t)
 	if want := (am.Amount{Slots: 10, Cores: 16, GPUs: 2, Memory: 64 << 10, Disk: 1000 << 10}); host.Capacity != want {

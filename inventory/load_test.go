@@ -424,7 +424,7 @@ func TestParseNothing(t *testing.T) {
 			t.Errorf("%q: components without a sliver type", text)
 		}
 		if err == nil {
-			t.Errorf("%q is taken for an inventory", text)
+			t.Errorf("%q is accepted as an inventory", text)
 		}
 	}
 	for _, text := range []string{"", "\n\n", "# only a comment\n", "---\n", "~"} {
@@ -436,7 +436,7 @@ func TestParseNothing(t *testing.T) {
 		t.Errorf("a name with a hyphen in a list: %v", err)
 	}
 	if _, err := Parse([]byte(whole), "f", "not an authority"); err == nil {
-		t.Error("an authority with blanks is taken")
+		t.Error("an authority with blanks is accepted")
 	}
 }
 

@@ -118,7 +118,7 @@ func judge(t *testing.T, ad string) {
 			for _, a := range e.Attrs {
 				name := strings.ToLower(a.Local)
 				if seen[name] {
-					t.Errorf("line %d: attribute %s is there twice but for case", e.Line, name)
+					t.Errorf("line %d: attribute %s occurs twice except for case", e.Line, name)
 				}
 				seen[name] = true
 			}
@@ -180,7 +180,7 @@ func TestAdvertisementOfEverything(t *testing.T) {
 	got := string(a.Append([]byte("before"), at(false, 1, 7, 0, 3)))
 	rest, ok := strings.CutPrefix(got, "before")
 	if !ok {
-		t.Fatalf("%.20q: what was there is removed", got)
+		t.Fatalf("%.20q: the earlier content is removed", got)
 	}
 	golden(t, "testdata/full.ad.xml", rest)
 	if a.size < len(rest) {
@@ -203,7 +203,7 @@ func TestAdvertisementOfWhatIsFree(t *testing.T) {
 		}
 		for i := range 4 {
 			if has := strings.Contains(text, fmt.Sprintf("component_name=\"pc%d\"", i)); has != (free&(1<<i) != 0) {
-				t.Errorf("%b: node %d is there: %v", free, i, has)
+				t.Errorf("%b: node %d is listed: %v", free, i, has)
 			}
 		}
 	}
@@ -381,7 +381,7 @@ func TestAdvertisementsByThePublishedExtensions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out, err := exec.Command(xmllint, "--nonet", "--noout", "--schema", all, file).CombinedOutput(); err == nil {
-			t.Errorf("%s instead of %s is taken: %s", wrong[1], wrong[0], out)
+			t.Errorf("%s instead of %s is accepted: %s", wrong[1], wrong[0], out)
 		}
 	}
 }

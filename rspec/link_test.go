@@ -251,7 +251,7 @@ func TestMonitoring(t *testing.T) {
 		}
 		r := mustParse(t, request(wish(`enabled="yes"`, "")+`<node client_id="f" component_manager_id="`+them+`">`+wish(`enabled="yes"`, "")+"</node>"), ours())
 		if r.Monitoring != nil || len(r.Notices) != 1 {
-			t.Errorf("what is not ours: %v, %v", r.Monitoring, r.Notices)
+			t.Errorf("other aggregates: %v, %v", r.Monitoring, r.Notices)
 		}
 	}
 	// The core element inside an interface has another meaning.

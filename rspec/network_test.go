@@ -79,6 +79,6 @@ func TestIncompleteExtensionsAreOmitted(t *testing.T) {
 	f.Sliver = &SliverInfo{Creator: alice, Created: someTime.In(time.FixedZone("", 3600)), Expires: someTime.Add(time.Hour)}
 	want := `><e:vnode xmlns:e="` + emulabSpace + `"/><geni_sliver_info xmlns="` + sliverSpace + `" creator_urn="` + alice.String() + `" creation_time="2030-01-02T03:04:05Z" expiration_time="2030-01-02T04:04:05Z"/></node>`
 	if got := mustWrite(t, options(), Part{Request: in, Nodes: map[string]NodeFacts{"a": f}}); !strings.Contains(got, want) {
-		t.Errorf("without what is optional: %s", got)
+		t.Errorf("without optional facts: %s", got)
 	}
 }

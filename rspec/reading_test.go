@@ -159,7 +159,7 @@ func TestManyNodesAreFoundByName(t *testing.T) {
 		t.Error("not found in a request made by hand")
 	}
 	if _, ok := byHand.Node("nobody"); ok {
-		t.Error("found what is not there")
+		t.Error("found a missing node")
 	}
 }
 
@@ -182,7 +182,7 @@ func TestStoredRequestsAreReadWhateverTheRules(t *testing.T) {
 	}
 	mustWrite(t, options(), part(r, fullFacts))
 	if _, err := ParseRequest([]byte("<rspec"), o); err == nil {
-		t.Error("what is no document was read")
+		t.Error("an invalid document was read")
 	}
 }
 

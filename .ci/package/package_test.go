@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// debianPackages are in the system in which the package is tried: what it depends on and
-// recommends, since that system has no network.
+// debianPackages are the dependencies and recommendations of the package. The test system has them
+// from the start, because it has no network.
 const debianPackages = "systemd,systemd-sysv,dbus,iperf3,iputils-ping,sudo,libssl3,libxml2,openssh-client,e2fsprogs,logrotate,iproute2,man-db,jq,curl"
 
 // TestPackage installs the Debian package in a Debian that systemd has booted, runs the
@@ -80,7 +80,7 @@ func TestPackage(t *testing.T) {
 	}
 }
 
-// TestSameBytesTwice makes the packages a second time from what was built.
+// TestSameBytesTwice makes the packages a second time from the same programs.
 func TestSameBytesTwice(t *testing.T) {
 	sums, err := os.ReadFile("../../dist/SHA256SUMS")
 	if err != nil {
@@ -127,8 +127,8 @@ func previous(t *testing.T, r release) string {
 	return glob(t, filepath.Join(repackage(t, r, "0.0.1"), "*.deb"))
 }
 
-// repackage packages what was built once more, as a version or as the same one, and
-// returns the folder.
+// repackage packages the built programs again, as the same or another version, and returns the
+// folder.
 func repackage(t *testing.T, r release, version string) string {
 	t.Helper()
 	deb := filepath.Base(glob(t, "../../dist/*.tar.gz"))

@@ -89,7 +89,7 @@ type setting struct {
 	anchors *cert.Anchors
 	// alias is one more name for sliver type vm.
 	alias string
-	// inventory is what the site offers, if not what a simulated one does.
+	// inventory is the text of the inventory; "" for the simulated one.
 	inventory string
 	// extensions are reported in manifests beside the core.
 	extensions []string
@@ -105,7 +105,7 @@ type setting struct {
 	policy string
 	// fault makes writes of the store fail.
 	fault func() error
-	// endLeases has Allocate end leases that are over, as a served site does.
+	// endLeases has Allocate end expired leases, as a served site does.
 	endLeases bool
 	// limits are those of requests.
 	limits rspec.Limits
@@ -213,7 +213,7 @@ func (s *site) settle() {
 	}
 }
 
-// endLeases ends what is over, as the runner does.
+// endLeases ends expired leases, as the runner does.
 func (s *site) endLeases(ctx context.Context) error {
 	return s.store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		due, _, err := v.Due(100)

@@ -84,7 +84,7 @@ func TestRequestsOfASliceAreBoundedTogether(t *testing.T) {
 			x.allocate(c.first).want(t, "the first", am.Success)
 			a := x.allocate(c.second).want(t, "the second", am.TooBig)
 			if !strings.Contains(a.output, c.names) || !strings.Contains(a.output, c.has) {
-				t.Errorf("it says %q, want %q and %q", a.output, c.has, c.names)
+				t.Errorf("the output is %q, want %q and %q", a.output, c.has, c.names)
 			}
 			x.allocate(request(node("small"))).want(t, "a small one", am.Success)
 			x.call("Describe", strs(x.slice), creds(x.cred), opts()).want(t, "Describe", am.Success)

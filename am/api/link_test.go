@@ -112,7 +112,7 @@ func TestNoticesOfWhatIsNotDone(t *testing.T) {
 }
 
 // Where exclusive="true" is shared, both slices are on the host: the answer says so, and
-// the manifest says what is. Where it is granted, each refusal names the cause and the remedy.
+// the manifest has the effective value. Where it is granted, each refusal names the cause and the remedy.
 func TestExclusiveOnASharedHost(t *testing.T) {
 	const host = "provider: rack\nexclusive_on_shared: MODE\nsliver_types: [{name: vm}]\ncomponents: [{name: host, exclusive: false, sliver_types: [vm], capacity: {slots: 9}}]"
 	texts := []string{"web", `<node client_id="web" exclusive="true"/>`, "db", `<node client_id="db"/>`}

@@ -22,7 +22,7 @@ const withServices = `<node client_id="a"><sliver_type name="raw-pc"/><interface
 	`</services></node><node client_id="b"><sliver_type name="raw-pc"/><interface client_id="b:0"/></node>` +
 	`<link client_id="lan"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/><property source_id="a:0" dest_id="b:0" capacity="0.5" latency="12.5" packet_loss="1.5"/></link>`
 
-// observe sets what is seen of the sliver with a client_id.
+// observe changes the sliver with a client_id, as observations of its provider do.
 func (s *site) observe(clientID string, see func(*am.Sliver)) {
 	s.t.Helper()
 	err := s.store.Commit(context.Background(), func(v *store.View) (cs store.ChangeSet, err error) {

@@ -150,7 +150,7 @@ func TestEveryOptionOfEveryMethod(t *testing.T) {
 						value, ok = strings.Trim(cell[:i], `"`), true
 					}
 					if !ok {
-						t.Fatalf("what is %s?", cell)
+						t.Fatalf("unknown cell %s", cell)
 					}
 					want := map[string]am.Code{"0": am.Success, "1": am.BadArgs, "3": am.Forbidden, "4": am.BadVersion, "12": am.SearchFailed, "13": am.Unsupported}[cell[i+1:]]
 					if !understands {

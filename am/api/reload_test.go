@@ -324,7 +324,7 @@ func TestReloadRace(t *testing.T) {
 				taken++
 				mu.Unlock()
 				if got := alice.call("Describe", strs(slice), creds(cred), opts()); got.code != am.Success || len(got.slivers(t)) != 2 {
-					t.Errorf("what was acknowledged is lost: %d %s", got.code, got.output)
+					t.Errorf("an acknowledged change is lost: %d %s", got.code, got.output)
 				}
 				held, err := s.store.Slivers()
 				if err != nil {

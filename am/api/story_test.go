@@ -18,7 +18,7 @@ import (
 )
 
 // A world is a site with users and slices by name, for tests that are written as
-// stories: a line is a call and what is expected of its answer.
+// stories: a line is a call and the expected answer.
 //
 //	alice owns s1 48h                       a slice of hers, and a credential of so long
 //	alice owns s1 9h as long                another credential of the slice, named long
@@ -144,7 +144,7 @@ func duration(s string) time.Duration {
 	return d
 }
 
-// value is what a word stands for.
+// value returns the meaning of a word.
 func (w *world) value(word string) string {
 	if text, ok := w.texts[word]; ok {
 		return text
@@ -377,7 +377,7 @@ func (w *world) rspec(nodes []string) string {
 	return request(list...)
 }
 
-// check compares an answer with what is expected of it.
+// check compares an answer with the expected one.
 func (w *world) check(e *onWire, want []string) error {
 	codes, states := am.Success.String(), map[string]string{}
 	if len(want) > 0 && regexp.MustCompile(`^[A-Z_|]+$`).MatchString(want[0]) {
@@ -415,14 +415,14 @@ func (w *world) expect(e *onWire, text, word string, states map[string]string) e
 	}
 	if times, quoted, ok := strings.Cut(word, "*"); ok && times != "" && strings.Trim(times, "0123456789") == "" {
 		if n, _ := strconv.Atoi(times); strings.Count(text, unquote(quoted)) != n {
-			return fmt.Errorf("%s is there %d times in %s", quoted, strings.Count(text, unquote(quoted)), text)
+			return fmt.Errorf("%s occurs %d times in %s", quoted, strings.Count(text, unquote(quoted)), text)
 		}
 		return nil
 	}
 	not := strings.HasPrefix(word, "!")
 	if s := strings.TrimPrefix(word, "!"); s[0] == '"' || s[0] == '\'' || s[0] == '$' {
 		if s = w.value(s); strings.Contains(text, s) == not {
-			return fmt.Errorf("%q is there: %v, in %s", s, !not, text)
+			return fmt.Errorf("%q occurs: %v, in %s", s, !not, text)
 		}
 		return nil
 	}

@@ -179,7 +179,7 @@ func TestTemplates(t *testing.T) {
 	newWorld(t, "x", radlRequest("")).play("alice owns s1 1h\nalice Allocate s1 $x -> UNSUPPORTED 'this aggregate compiles no templates'")
 }
 
-// A manifest says what was compiled, so that it can be requested again.
+// A manifest has the compiled template, so that it can be requested again.
 func TestManifestWithATemplateIsARequest(t *testing.T) {
 	alice := compiling.site(t).user("alice")
 	owned := alice.own("s1", time.Hour)

@@ -133,7 +133,7 @@ func TestExpirationTimeIsAnyText(t *testing.T) {
 	}
 	for _, v := range []any{1, true, "", " ", []any{}, []byte("tomorrow"), time.Time{}} {
 		if err := new(call).readTime(v); err == nil {
-			t.Errorf("%v is taken for a time", v)
+			t.Errorf("%v is accepted as a time", v)
 		}
 	}
 }

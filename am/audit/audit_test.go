@@ -114,7 +114,7 @@ func (s *site) answered(id string) {
 	s.log.Call(Call{ID: id, Method: "Allocate", API: 3, Caller: name("user", "alice"), Slice: name("slice", "s"), Slivers: 2})
 }
 
-// lines are those of the audit and of what was moved away, oldest first.
+// lines returns the lines of the audit and of the moved files, oldest first.
 func (s *site) lines() (all []Line) {
 	s.t.Helper()
 	files, err := Files(s.path)
@@ -289,7 +289,7 @@ func TestAuditThatWasMovedBeginsANewOne(t *testing.T) {
 	s.crash() // it must know from the moved file that only a has no line
 	s.wants("open", "call call2", "open", "act x", "call "+a+" recovered")
 	if text, _ := os.ReadFile(s.path + ".1"); strings.Count(string(text), "\n") != 2 {
-		t.Errorf("written into what was moved away:\n%s", text)
+		t.Errorf("written into the moved file:\n%s", text)
 	}
 }
 

@@ -90,7 +90,7 @@ func TestEveryEntryHasOneLine(t *testing.T) {
 			})
 		})
 		if err != nil || len(lines) > 0 {
-			r.Errorf("lines of no entry: %v, %v", lines, err)
+			r.Errorf("lines without an entry: %v, %v", lines, err)
 		}
 	})
 }

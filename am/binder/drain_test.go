@@ -40,7 +40,7 @@ func TestDrainByPlan(t *testing.T) {
 			}
 			x.plan, x.now = planned(t, ""), hour(1)
 			if got, want := bind(x), bind(before); got != want {
-				t.Errorf("%q beside %q when it is taken back: %s, want %s", asked, held, got, want)
+				t.Errorf("%q beside %q after the drain ended: %s, want %s", asked, held, got, want)
 			}
 		}
 	}
@@ -58,6 +58,6 @@ func TestDrainShows(t *testing.T) {
 	}
 	x.plan, x.now = nil, hour(9)
 	if x.free(0) != 1 {
-		t.Error("what was taken back is still drained")
+		t.Error("the component is still drained")
 	}
 }

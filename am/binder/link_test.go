@@ -408,7 +408,7 @@ func TestLinksHoldUntilTheirRecordsAreDeleted(t *testing.T) {
 	}
 	refused("while it is held")
 	if got := wiring(bind(linked(request("on=h1", "on=h2"), "l a:0 b:0 a:0>b:0=400000"), x, slice("mine"))); !strings.Contains(got, "#101") {
-		t.Errorf("what is left with a tag of its own: %s", got)
+		t.Errorf("the remaining capacity with another tag: %s", got)
 	}
 	for i := range held {
 		held[i].Status.Allocation = am.Unallocated

@@ -225,7 +225,7 @@ func TestPropertiesModel(t *testing.T) {
 					some[to] = true
 				}
 				if p.Capacity == 0 && p.Latency == 0 && p.Loss == 0 {
-					t.Fatalf("%s: a property asks for nothing", in.ClientID)
+					t.Fatalf("%s: a property is empty", in.ClientID)
 				}
 			}
 			if wide > 1 {

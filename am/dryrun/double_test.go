@@ -88,7 +88,7 @@ func (s *site) behave(name string, b behaviour) {
 	}
 }
 
-// seen is one set as a provider saw it, and what it answered.
+// seen is one set of a provider, and its answer.
 type seen struct {
 	Noop       bool
 	Components []string

@@ -64,7 +64,7 @@ func TestCallsDuringADryRunAreReported(t *testing.T) {
 				}, func() { tt.do(s) }).want(t, tt.code, tt.says)
 				wait.Until(t, "the rest is settled", func() bool { return len(s.components()) == tt.kept })
 				if s.log.has("a dry run has created nodes") {
-					t.Error("a provider that obeys is taken for one that does not")
+					t.Error("the provider is reported for changes in a dry run")
 				}
 				if tt.code == am.Success && method == "Allocate" {
 					s.on("Provision").want(t, am.Success)

@@ -128,7 +128,7 @@ func TestNamesOfSliversBeingRemovedAreFree(t *testing.T) {
 			}
 			for id, x := range s.states() {
 				if x != [2]string{"geni_pending_allocation", ""} {
-					t.Errorf("%s is %q while what was deleted is there", id, x)
+					t.Errorf("%s is %q while the deleted node exists", id, x)
 				}
 			}
 			s.behave("rack", behaviour{Names: true})

@@ -131,7 +131,7 @@ func TestTooManyEventsLoseTheOldest(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(left)
 	if diff := cmp.Diff(left, got); diff != "" {
-		t.Errorf("what was left and what came: %s", diff)
+		t.Errorf("undelivered events (-want +got): %s", diff)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestStoppingWaitsAMoment(t *testing.T) {
 		t.Errorf("the log is %q", text)
 	}
 	if left := b.waiting(); len(left) != 0 {
-		t.Errorf("what was taken while it stopped was not noted: %q", lines(left))
+		t.Errorf("events delivered during the stop still wait: %q", lines(left))
 	}
 	b.halt()
 

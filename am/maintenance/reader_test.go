@@ -140,8 +140,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadWaitsForNobodyAndTakesNoLinkForNothing times out if a read waits for a pipe.
-func TestReadWaitsForNobodyAndTakesNoLinkForNothing(t *testing.T) {
+// TestReadDoesNotBlockAndReportsBrokenLinks times out if a read waits for a pipe.
+func TestReadDoesNotBlockAndReportsBrokenLinks(t *testing.T) {
 	for _, tt := range []struct {
 		rule, want string
 		make       func(file string) error

@@ -208,7 +208,7 @@ func TestCloseWriteLetsReadsGoOn(t *testing.T) {
 		t.Errorf("the client saw %v, want an orderly end", err)
 	}
 	if _, err := server.Write([]byte("more")); err == nil {
-		t.Error("Write after CloseWrite is taken")
+		t.Error("Write after CloseWrite succeeds")
 	}
 	if text, err := io.ReadAll(server); err != nil || string(text) != "still here" {
 		t.Errorf("read %q, %v", text, err)

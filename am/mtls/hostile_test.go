@@ -28,7 +28,7 @@ func clientHello(t testing.TB) []byte {
 	return c.Bytes()
 }
 
-// recorder is a net.Conn that keeps what is written and has nothing to read.
+// recorder is a net.Conn that stores writes and has nothing to read.
 type recorder struct {
 	net.Conn
 	bytes.Buffer

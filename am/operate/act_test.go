@@ -320,7 +320,7 @@ func TestReleasePreviewChangesNothing(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if _, err := s.Release(t.Context(), operate.Release{Targets: []string{"frozen"}, Operator: "dora", Preview: true}); err == nil || !strings.Contains(err.Error(), "--frozen") {
-		t.Errorf("what is frozen: %v", err)
+		t.Errorf("a frozen slice: %v", err)
 	}
 	if after := s.state(0); after != before {
 		t.Errorf("it has changed:\n%s\nwas\n%s", after, before)

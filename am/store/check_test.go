@@ -56,7 +56,7 @@ func TestCheckFindsNothing(t *testing.T) {
 		t.Fatalf("%v, %v", err, r)
 	}
 	if r.Site != sampleSite || r.Schema != schemaVersion || r.Revision == 0 || r.Size == 0 || r.Stale {
-		t.Errorf("it says %+v", r)
+		t.Errorf("the report is %+v", r)
 	}
 	for k, n := range map[Kind]int{Slices: 3, Slivers: 8, Documents: 3, Tasks: 3, Journal: 4, Events: 0} {
 		if r.Records[k] != n {
@@ -69,7 +69,7 @@ func TestCheckFindsNothing(t *testing.T) {
 		t.Errorf("of the older file: %v, %+v", err, r)
 	}
 	if _, err := Check(older + "x"); err == nil || !strings.Contains(err.Error(), "there is no store") {
-		t.Errorf("of no file: %v", err)
+		t.Errorf("without a file: %v", err)
 	}
 	s, err := Open(path, Options{})
 	if err != nil {

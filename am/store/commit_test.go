@@ -82,7 +82,7 @@ func TestFailedWriteUndoesItsGroup(t *testing.T) {
 		return cs, err
 	})
 	if diff := cmp.Diff([]string{"old of s"}, seen); diff != "" {
-		t.Errorf("the next decision saw what was undone: %s", diff)
+		t.Errorf("the next decision saw undone changes: %s", diff)
 	}
 	if diff := cmp.Diff([]string{"next", "old"}, names(t, s)); diff != "" {
 		t.Error(diff)
@@ -145,7 +145,7 @@ func TestClose(t *testing.T) {
 	inside.Wait()
 	for i, err := range answers {
 		if err != nil {
-			t.Errorf("what was waiting got %d: %v", i, err)
+			t.Errorf("waiting decision %d got: %v", i, err)
 		}
 	}
 	if err := s.Close(); err != nil {

@@ -287,7 +287,7 @@ func TestOpenReadOnly(t *testing.T) {
 	began := time.Now()
 	out, _ := writer(t, who).Output()
 	if !strings.Contains(string(out), "this user may not write it") {
-		t.Errorf("it says %q after %v", out, time.Since(began))
+		t.Errorf("the output is %q after %v", out, time.Since(began))
 	}
 }
 

@@ -106,7 +106,7 @@ var books = []book{
 	}},
 }
 
-// text is what is in the book, nil if there is none.
+// text returns the content of the book, nil if there is none.
 func (b book) text(t *testing.T) []byte {
 	t.Helper()
 	if b.make == nil {
@@ -204,13 +204,13 @@ func (b book) verify(t *testing.T, path string, x said) {
 			_, _, task := v.Task(sliverURN(name))
 			there[i] = slice == nil
 			if there[i] != (document == nil) || there[i] != (task == nil) || told[name] > 1 || there[i] != (told[name] == 1) {
-				t.Errorf("half of commit %d is there: %v, %v, %v, in the journal %d times", i, slice, document, task, told[name])
+				t.Errorf("commit %d is incomplete: %v, %v, %v, in the journal %d times", i, slice, document, task, told[name])
 			}
 		}
 		for i := range 3 * storyLen {
 			_, _, err := v.Sliver(sliverURN(chapterName(i)))
 			if want := there[i] && !there[i+3]; want != (err == nil) {
-				t.Errorf("half of commit %d or %d is there: %v", i, i+3, err)
+				t.Errorf("commit %d or %d is incomplete: %v", i, i+3, err)
 			}
 		}
 		return err
@@ -225,7 +225,7 @@ func (b book) verify(t *testing.T, path string, x said) {
 	}
 	for _, i := range x.no {
 		if there[i] {
-			t.Errorf("commit %d was refused and is there", i)
+			t.Errorf("refused commit %d is stored", i)
 		}
 	}
 	if err := s.Commit(context.Background(), chapter(900)); err != nil {

@@ -122,8 +122,8 @@ func TestCopiesAreRefused(t *testing.T) {
 	}
 }
 
-// finish restores a backup over the store in a file, and returns the name of what was
-// there.
+// finish restores a backup over the store in a file, and returns the name of the replaced
+// file.
 func finish(t *testing.T, path, backup string) (kept string) {
 	t.Helper()
 	r, err := Restore(path, backup, sampleSite)

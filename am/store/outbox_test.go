@@ -15,7 +15,7 @@ import (
 	"patchbay/am"
 )
 
-// tellAll posts a message for each sliver that changes: what it was and is.
+// tellAll posts a message with the old and new state of each changed sliver.
 func tellAll(c Change) (list []Message) {
 	amount := func(s *am.Sliver) string {
 		if s == nil {

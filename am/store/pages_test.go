@@ -20,7 +20,7 @@ func FuzzPages(f *testing.F) {
 		copy(b[int(place)%len(b):], with)
 		p := &pages{r: bytes.NewReader(b), page: 4096}
 		if _, err := p.check(int64(len(b))); err != nil && len(with) == 0 {
-			t.Errorf("what is whole is refused: %v", err)
+			t.Errorf("an undamaged file is refused: %v", err)
 		}
 	})
 }

@@ -184,7 +184,7 @@ func fillDisk(dir string) error {
 			err = r.Err()
 		}
 		if err == nil && (written < 20 || r.Records[Slivers] != written) {
-			err = fmt.Errorf("%d were written, %d are there", written, r.Records[Slivers])
+			err = fmt.Errorf("%d were written, %d exist", written, r.Records[Slivers])
 		}
 		return err
 	}

@@ -62,7 +62,7 @@ func removing(t *testing.T, givenUp bool, look func(n int, r provider.Resource) 
 				continue
 			}
 			if e.node("a-1") {
-				t.Error("freed while it is there")
+				t.Error("freed while the node exists")
 			}
 			looks = after
 			return
@@ -107,7 +107,7 @@ func TestOneGetThatLeavesANodeOutFreesNothing(t *testing.T) {
 // omitted the node.
 func TestReportedAbsenceNeedsNoSecondGet(t *testing.T) {
 	if n := removing(t, false, func(_ int, r provider.Resource) provider.Resource { return r }); n != 1 {
-		t.Errorf("%d looks at what was called absent, want 1", n)
+		t.Errorf("%d gets of a node reported absent, want 1", n)
 	}
 	if n := removing(t, false, func(_ int, r provider.Resource) provider.Resource {
 		if nothingLeft(r) {
@@ -115,7 +115,7 @@ func TestReportedAbsenceNeedsNoSecondGet(t *testing.T) {
 		}
 		return r
 	}); n != 2 {
-		t.Errorf("%d looks at what was left out, want 2", n)
+		t.Errorf("%d gets of an omitted node, want 2", n)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestNodesWaitForThoseWhoseNamesTheyTake(t *testing.T) {
 				made := false
 				e.d.with(func() { made = e.d.nodes["a-2"] != nil })
 				if made == tt.waits {
-					t.Errorf("made while the other is there: %v", made)
+					t.Errorf("created while the other one exists: %v", made)
 				}
 				e.becomes(time.Hour, notReady, "a-2")
 			})

@@ -65,10 +65,10 @@ func TestAppendRefuses(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			if b, err := AppendResponse([]byte("before"), v); err == nil || string(b) != "before" {
-				t.Errorf("got %q, %v, want what was there before and an error", b, err)
+				t.Errorf("got %q, %v, want the earlier content and an error", b, err)
 			}
 			if b, err := AppendCall([]byte("before"), Call{"M", []Value{v}}); err == nil || string(b) != "before" {
-				t.Errorf("got %q, %v, want what was there before and an error", b, err)
+				t.Errorf("got %q, %v, want the earlier content and an error", b, err)
 			}
 		})
 	}

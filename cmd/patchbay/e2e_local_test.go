@@ -222,7 +222,7 @@ func TestOnHostLife(t *testing.T) {
 		t.Errorf("exit 7: %v", err)
 	}
 	if _, err := s.ssh("bob", server, "true"); err == nil {
-		t.Error("bob is let in before he has an account")
+		t.Error("bob can log in before he has an account")
 	}
 	s.wantOutput("alice", server, "echo kept > note; sync; nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
 
@@ -265,7 +265,7 @@ func TestOnHostLife(t *testing.T) {
 	s.wantOutput("bob", client, "id -un", "bob\n")
 	update()
 	if _, err := s.ssh("bob", client, "true"); err == nil {
-		t.Error("bob is let in without an account")
+		t.Error("bob can log in without an account")
 	}
 	s.wantOutput("alice", client, "id -un", "alice\n")
 

@@ -28,7 +28,7 @@ func TestPastMoment(t *testing.T) {
 	} {
 		_, err := parseTime(text)
 		if err == nil {
-			t.Errorf("%q is taken", text)
+			t.Errorf("%q is accepted", text)
 			continue
 		}
 		wantTexts(t, err.Error(), word)

@@ -43,7 +43,7 @@ func TestBackupRemovesLeftoversOfKilledBackup(t *testing.T) {
 	defer other.Close()
 	out := k.runOK([]string{"backup", filepath.Join(folder, "b.db")}, fmt.Sprintf("removed %q", killed)+", left by an interrupted backup", "Backup of testbed.example.org")
 	if strings.Count(out, "removed ") != 1 || pathExists(killed) || !pathExists(elses) || !pathExists(place("2")) || !pathExists(place("3")) || !pathExists(other.Name()) {
-		t.Errorf("there is %v, and it says\n%s", unfinishedBackups(t, folder), out)
+		t.Errorf("unfinished are %v, the output is\n%s", unfinishedBackups(t, folder), out)
 	}
 	other.Close()
 	k.runOK([]string{"backup", filepath.Join(folder, "c.db")}, fmt.Sprintf("removed %q", other.Name()))

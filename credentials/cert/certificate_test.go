@@ -269,7 +269,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if !bytes.Equal(c.Raw, der) {
-			t.Fatal("Raw is not what was read")
+			t.Fatal("Raw differs from the input")
 		}
 		_, _ = cert.Verify(c, []*cert.Certificate{c}, anchors, cert.Options{SHA1: true, MinRSABits: 1024}, pki.Now)
 	})

@@ -22,7 +22,7 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(defaults(), got, comparePlain); diff != "" {
-		t.Errorf("what is written down is not the default (-default +written):\n%s", diff)
+		t.Errorf("the written settings are not the defaults (-default +written):\n%s", diff)
 	}
 	got, err = parseSettings(SettingsFor(Site{Instance: "lab-2", PublicHost: "host.example.org", Component: "host1", Listen: "127.0.0.1"}), "x.yaml")
 	if err != nil || got.Instance != "lab-2" || got.PublicHost != "host.example.org" || got.Component != "host1" {

@@ -235,7 +235,7 @@ func TestErrorNamesWrongMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := p.Get(t.Context(), nil); err == nil {
-		t.Error("what is not executable is started")
+		t.Error("a file that is not executable is started")
 	}
 	if said := log.String(); !strings.Contains(said, "cannot be started: permission denied: it is not executable; chmod +x it") || strings.Contains(said, "first line") {
 		t.Errorf("the log says %q", said)

@@ -16,7 +16,7 @@ func TestSettings(t *testing.T) {
 	want.Domain = "sim.lab.example.org"
 	got.Chance = nil // written as empty
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what is written down is not the default (-default +written):\n%s", diff)
+		t.Errorf("the written settings are not the defaults (-default +written):\n%s", diff)
 	}
 	for _, text := range []string{"", "# nothing yet\n", "chance:\ncomponents:\n"} {
 		if s, err := parseSettings([]byte(text), "x.yaml"); err != nil || s.Domain != DefaultDomain {

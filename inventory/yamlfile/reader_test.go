@@ -159,7 +159,7 @@ func FuzzReader(f *testing.F) {
 		if err == nil {
 			for _, s := range append(b.tags, b.chapters...) {
 				if s == "" || strings.ContainsAny(s, "\n\r\x00\x1b") {
-					t.Fatalf("%q is taken for a text", s)
+					t.Fatalf("%q is accepted as a text", s)
 				}
 			}
 			return

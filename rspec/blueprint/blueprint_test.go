@@ -449,7 +449,7 @@ func TestCorpus(t *testing.T) {
 		t.Fatal(err)
 	}
 	if IsBlueprint(text) {
-		t.Error("a CAMP plan is taken for a blueprint")
+		t.Error("a CAMP plan is accepted as a blueprint")
 	}
 	if d, problems := Parse(text); d != nil || len(problems) != 1 || problems[0].Msg != "the blueprint has no components" {
 		t.Error(rspec.Lines(problems))

@@ -43,7 +43,7 @@ func FuzzModes(f *testing.F) {
 		var x unix.Termios
 		applyModes(&x, modes)
 		if x.Cflag != 0 || x.Ispeed != 0 || x.Ospeed != 0 {
-			t.Error("what no pseudo-terminal needs was set")
+			t.Error("a mode was set that no pseudo-terminal needs")
 		}
 	})
 }

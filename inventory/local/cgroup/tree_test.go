@@ -131,7 +131,7 @@ func TestGroupLifecycle(t *testing.T) {
 			}
 		}
 		if err := end(tree, "a"); err != nil {
-			t.Errorf("removing what is not there: %v", err)
+			t.Errorf("removing a missing group: %v", err)
 		}
 	})
 }
@@ -260,7 +260,7 @@ func TestInitHasHigherWeightThanJobs(t *testing.T) {
 		for _, times := range []int{4, 0} {
 			must(t, tree.Update("a", Limits{Weight: times}))
 			if got := weight(""); got != max(times, 1)*usual || usual != weight(jobsLeaf) {
-				t.Errorf("what is to weigh %d times %d weighs %d", times, usual, got)
+				t.Errorf("the weight %d times %d is %d", times, usual, got)
 			}
 		}
 	})

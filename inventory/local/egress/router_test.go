@@ -52,7 +52,7 @@ func TestBlockedNetworksAreRefused(t *testing.T) {
 	for _, a := range open4 {
 		c, err := dialIn(node, "tcp4", a+":80")
 		if err != nil {
-			t.Errorf("%s, next to what is blocked: %v", a, err)
+			t.Errorf("%s, beside a blocked network: %v", a, err)
 			continue
 		}
 		c.Close()
@@ -432,7 +432,7 @@ func TestNodesReattachAndDetach(t *testing.T) {
 	must(t, e.Sweep(func(n int) bool { return n == 8 }))
 	err := netlinkIn(e.space, func(h *netlink.Handle) error {
 		if l, err := link(h, port(7)); l != nil || err != nil {
-			return fmt.Errorf("a node that was swept is there: %v, %w", l, err)
+			return fmt.Errorf("a swept node exists: %v, %w", l, err)
 		}
 		return nil
 	})

@@ -137,7 +137,7 @@ func TestFirstPacketArrives(t *testing.T) {
 				arrives := isReachable(t, nodes[0], address(1), nodes[1], address(2), short)
 				must(t, h.RemoveNetwork(context.Background(), l.Slice))
 				if !arrives {
-					return fmt.Errorf("link %d: what is sent at once does not arrive", i)
+					return fmt.Errorf("link %d: frames sent immediately do not arrive", i)
 				}
 				return nil
 			})

@@ -223,7 +223,7 @@ func TestInvalidMounts(t *testing.T) {
 	// After a boot there is a file without a mount.
 	must(t, os.WriteFile(path, nil, 0o600))
 	if err := h.AttachEnd(ctx, "s1", "lan", "node1/0", newNode(t).file); err == nil {
-		t.Error("an end of no link is plugged")
+		t.Error("an end without a link is attached")
 	}
 	l := lan("s1", 2)
 	nodes := build(t, h, l)
@@ -242,7 +242,7 @@ func TestInvalidMounts(t *testing.T) {
 	must(t, unix.Unmount(path, unix.MNT_DETACH))
 	must(t, h.RemoveNetwork(ctx, "s1"))
 	if err := h.RemoveNetwork(ctx, "s1"); err != nil {
-		t.Errorf("to drop what is not there: %v", err)
+		t.Errorf("removing a missing network: %v", err)
 	}
 	for _, dir := range []string{"slices", "shared"} {
 		if list, err := os.ReadDir(filepath.Join(h.options.Folder, dir)); err != nil || len(list) != 0 {

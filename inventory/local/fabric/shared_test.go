@@ -48,7 +48,7 @@ func TestSharedVLANsJoinSlices(t *testing.T) {
 	a.Shapes = []Shape{{Loss: 1}}
 	setLink(t, h, a)
 	if isReachable(t, one[0], address(1), two[0], address(3), short) {
-		t.Error("what is lost with certainty gets to the shared VLAN")
+		t.Error("frames with 100 % loss reach the shared VLAN")
 	}
 	a.Shapes = []Shape{{Delay: 1e6}}
 	setLink(t, h, a)

@@ -215,7 +215,7 @@ func TestSkeletonContainsNothingOfTheOperator(t *testing.T) {
 			t.Errorf("%s is a %v", rel, e.Type())
 		}
 		if strings.Contains(text, planted) {
-			t.Errorf("%s holds what no node may see: %.100q", rel, text)
+			t.Errorf("%s has text that no node may see: %.100q", rel, text)
 		}
 		return nil
 	})
@@ -318,7 +318,7 @@ func TestAllowListNamesNothingPrivate(t *testing.T) {
 			t.Errorf("the list takes %s", a.path)
 		}
 		if a.rule == all && !strings.HasPrefix(a.path, "var/lib/dpkg/") {
-			t.Errorf("everything of %s is taken", a.path)
+			t.Errorf("the list has everything of %s", a.path)
 		}
 	}
 }

@@ -150,7 +150,7 @@ func TestImageLifecycle(t *testing.T) {
 		t.Errorf("left: %q", left)
 	}
 	if err := s.Remove("tiny", neverUsed); !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "add it") {
-		t.Errorf("Remove of what is not there: got %v", err)
+		t.Errorf("Remove of a missing image: got %v", err)
 	}
 	for _, err := range []error{s.Remove(Host, neverUsed), s.Add(t.Context(), Host, from, &said), s.Add(t.Context(), "../x", from, &said), s.Remove("../x", neverUsed)} {
 		if err == nil {
@@ -313,7 +313,7 @@ func TestMountsPreventRemoval(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(at + "/file"); err != nil {
-		t.Errorf("what was mounted went: %v", err)
+		t.Errorf("a mounted file was removed: %v", err)
 	}
 }
 

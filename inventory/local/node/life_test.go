@@ -25,7 +25,7 @@ func TestLifecycle(t *testing.T) {
 	ctx := t.Context()
 	s := spec("n1", testImage(t))
 	if _, err := h.Start(ctx, s); err == nil || !strings.Contains(err.Error(), "not prepared") {
-		t.Errorf("start of what is not there: %v", err)
+		t.Errorf("start of a missing node: %v", err)
 	}
 	prepare(t, h, s)
 	prepare(t, h, s) // repeated, as after a crash

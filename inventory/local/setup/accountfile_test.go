@@ -265,7 +265,7 @@ func FuzzAccountFiles(f *testing.F) {
 		case exists && got != existing:
 			t.Errorf("%s had the number %d, now %d", name, existing, got)
 		case !exists && (!ids.has(got) || files.reserved[got] || bytes.Contains(passwd, fmt.Appendf(nil, "x:%d:0:::\n", got))):
-			t.Errorf("the new number %d is taken", got)
+			t.Errorf("the new number %d is in use", got)
 		case !bytes.HasPrefix(files.passwd.text, passwd) || !bytes.HasPrefix(files.group.text, group):
 			t.Errorf("lines of others changed: %q, %q", files.passwd.text, files.group.text)
 		case bytes.Count(files.passwd.text, []byte("\n")) > bytes.Count(passwd, []byte("\n"))+2:

@@ -253,7 +253,7 @@ func TestHostileServers(t *testing.T) {
 	} {
 		answers <- tt.bad
 		if got, err := fetchURL(t, &client{}, "http://"+l.Addr().String()); err == nil {
-			t.Errorf("%s: %q is taken", tt.rule, got)
+			t.Errorf("%s: %q is accepted", tt.rule, got)
 		}
 		answers <- tt.good
 		if got, err := fetchURL(t, &client{}, "http://"+l.Addr().String()); err != nil || got != "hello" {

@@ -160,7 +160,7 @@ func FuzzParseStep(f *testing.F) {
 			t.Errorf("%q becomes %+v, %v", text, again, err)
 		}
 		if len(s.Command) > MaxCommand || len(s.URL) > MaxURL || strings.ContainsRune(s.Command+s.URL+s.InstallPath, 0) {
-			t.Errorf("%q is taken", text)
+			t.Errorf("%q is accepted", text)
 		}
 	})
 }

@@ -121,11 +121,11 @@ func TestErrorNamesCommandToRaise(t *testing.T) {
 	for _, l := range limits(dir, stubborn) {
 		switch missing := errors.Is(l.Err, fs.ErrNotExist); {
 		case l.Name == "kernel.random.entropy_avail" && (l.Enough || l.Err == nil || missing):
-			t.Errorf("what cannot be raised: %+v", l)
+			t.Errorf("a setting that cannot be raised: %+v", l)
 		case l.Name == "kernel.pid_max" && (!l.Enough || l.Err != nil):
-			t.Errorf("what was raised: %+v", l)
+			t.Errorf("a raised setting: %+v", l)
 		case l.Name == fewSettings[2].name && !missing:
-			t.Errorf("what is missing: %+v", l)
+			t.Errorf("a missing setting: %+v", l)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func TestLifeOfANode(t *testing.T) {
 	awaitNode(t, tb, name, provider.Gone)
 	for range 2 {
 		if c, err := trySet(tb, name, absent); c != nil || err != nil {
-			t.Errorf("remove what is not there: %v, %v", c, err)
+			t.Errorf("remove of a missing node: %v, %v", c, err)
 		}
 	}
 	h.checkNothingLeft(t, tb)

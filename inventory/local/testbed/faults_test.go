@@ -373,7 +373,7 @@ func TestImagesAreNotSweptDuringFind(t *testing.T) {
 	before := h.operationCount("sweep images")
 	tb.sweepImages()
 	if h.operationCount("sweep images") != before {
-		t.Error("what was just found could be swept away")
+		t.Error("a new image could be swept")
 	}
 	goOn()
 	awaitNode(t, tb, nodeName(1), isReady)

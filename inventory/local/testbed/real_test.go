@@ -405,7 +405,7 @@ func TestKilledSystemIsRestarted(t *testing.T) {
 		}
 		if while == "up" {
 			if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
-				t.Error("what is left of the system is still there")
+				t.Error("the rest of the system still exists")
 			}
 		}
 	}

@@ -429,6 +429,6 @@ func TestStepOfANodeThatEndedWhileStopped(t *testing.T) {
 	defer stop()
 	r := awaitNode(t, tb, name, hasStepStates(t, setup.Failed))
 	if got := reportedSteps(t, r)[0].Message; got != "interrupted: the node ended while the testbed did not run, for example when its host was rebooted" {
-		t.Errorf("it says %q", got)
+		t.Errorf("the message is %q", got)
 	}
 }
