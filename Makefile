@@ -12,14 +12,12 @@ BUILD    := $(GO) build -trimpath -buildvcs=false -ldflags
 PACKAGES := ./...
 # Packages whose tests need the host for themselves. make test-host runs them, and in other packages the tests named TestOnHost….
 ONHOST   := '^patchbay/(cmd/patchbay-(local|lxd)|inventory/local|am/testkit)'
-# Those that measure times or look at objects of the whole host. They run one at a time, the others two at a time.
-ALONE    := '^patchbay/(cmd/patchbay-(local|lxd)|inventory/local/(cgroup|doctor|egress|fabric|node|testbed|vswitch)|am/testkit/hoststate)$$'
 # All checks of staticcheck except ST1000: packages have their comment in doc.go, and test packages need none.
 CHECKS   := all,-ST1000
 FUZZTIME ?= 20s
 SOAKTIME ?= 10m
 
-.PHONY: all build demo test test-host check check-full package test-package bench count fuzz soak guest help clean packages test-packages go
+.PHONY: all build demo test test-host test-host-local test-host-site test-host-packages check check-full package test-package bench count fuzz soak guest help clean packages test-packages go
 
 ## all: check and build
 all: check build
@@ -45,14 +43,23 @@ test: packages test-packages
 	$(DRAWN) $(GO) test -timeout 30m -v -skip '^TestOnHost' $$($(GO) list $(PACKAGES) | grep -vE $(ONHOST)) 2>&1 | tee .cache/test.log; status=$$?; \
 	  .ci/failures .cache/test.log; .ci/skips testdata/skips.txt .cache/test.log || status=1; exit $$status
 
-## test-host: run the tests of real nodes and links, as root (about 25 min)
+# Most of these tests wait, so make runs three groups of them at the same time, and prints the output of each at its end.
+HOSTTEST = $(DRAWN) $(GO) test -timeout 30m -v $(1) 2>&1 | tee .cache/$@.log
+## test-host: run the tests of real nodes and links, as root (about 8 min)
 test-host: packages test-packages
-	@mkdir -p .cache
-	$(DRAWN) $(GO) test -p 2 -timeout 30m -v $$($(GO) list $(PACKAGES) | grep -E $(ONHOST) | grep -vE $(ALONE)) 2>&1 | tee .cache/test-host.log; status=$$?; \
-	  $(DRAWN) $(GO) test -p 1 -timeout 30m -v $$($(GO) list $(PACKAGES) | grep -E $(ALONE)) 2>&1 | tee -a .cache/test-host.log || status=1; \
-	  $(GO) test -p 1 -timeout 30m -v -run '^TestOnHost' $$(grep -rlE --include='*_test.go' '^func TestOnHost' am cmd inventory | xargs -n 1 dirname | sort -u | sed 's,^,./,') 2>&1 | \
-	    tee -a .cache/test-host.log || status=1; \
-	  .ci/failures .cache/test-host.log; .ci/skips testdata/skips.txt .cache/test-host.log || status=1; exit $$status
+	@mkdir -p .cache && rm -f .cache/test-host-*.log
+	@echo "tests of real nodes run; see .cache/test-host-*.log"
+	@$(MAKE) --no-print-directory -k -j3 -Otarget test-host-local test-host-site test-host-packages; status=$$?; \
+	  .ci/failures .cache/test-host-*.log; .ci/skips testdata/skips.txt .cache/test-host-*.log || status=1; exit $$status
+
+test-host-local:
+	@$(call HOSTTEST,./cmd/patchbay-local)
+
+test-host-site:
+	@$(call HOSTTEST,-p 1 -run '^TestOnHost' $$(grep -rlE --include='*_test.go' '^func TestOnHost' am cmd inventory | xargs -n 1 dirname | sort -u | sed 's,^,./,'))
+
+test-host-packages:
+	@$(call HOSTTEST,-p 2 $$($(GO) list $(PACKAGES) | grep -E $(ONHOST) | grep -v '/cmd/patchbay-local$$'))
 
 ## check: check the format, vet, static analysis, imports and go.mod
 check: packages

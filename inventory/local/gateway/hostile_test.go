@@ -56,6 +56,7 @@ func startInProcess(t testing.TB) (k *Manager, m *testNode, alice key, stop func
 		t.Fatal(err)
 	}
 	return k, m, alice, func() {
+		close(k.current.dead) // ends its heartbeat
 		ours.Close()
 		m.public.Close()
 		both.Wait()
