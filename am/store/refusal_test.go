@@ -178,7 +178,7 @@ func fillDisk(dir string) error {
 			return fmt.Errorf("and again: %w", err)
 		}
 	}
-	readUntrusted := func() error {
+	check := func() error {
 		r, err := s.Check()
 		if err == nil {
 			err = r.Err()
@@ -188,7 +188,7 @@ func fillDisk(dir string) error {
 		}
 		return err
 	}
-	if err := readUntrusted(); err != nil {
+	if err := check(); err != nil {
 		return fmt.Errorf("reading while it is full: %w", err)
 	}
 	// A server that starts meanwhile serves the stored records.
@@ -198,7 +198,7 @@ func fillDisk(dir string) error {
 	if s, err = Open(path, Options{Now: at}); err != nil {
 		return fmt.Errorf("opened while it is full: %w", err)
 	}
-	if err := readUntrusted(); err != nil {
+	if err := check(); err != nil {
 		return fmt.Errorf("opened while it is full: %w", err)
 	}
 	if err := os.Remove(ballast); err != nil {
@@ -208,7 +208,7 @@ func fillDisk(dir string) error {
 		return fmt.Errorf("when there is room again: %w", err)
 	}
 	written++
-	if err := errors.Join(readUntrusted(), s.Close()); err != nil {
+	if err := errors.Join(check(), s.Close()); err != nil {
 		return fmt.Errorf("when there is room again: %w", err)
 	}
 	return fullMigration(dir, ballast)
