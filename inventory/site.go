@@ -19,12 +19,6 @@ import (
 // DefaultCleaningTime is used when a file has no cleaning_time.
 const DefaultCleaningTime = time.Minute
 
-var siteKeys = []string{
-	"default_sliver_type", "managers", "unknown_image", "exclusive_on_shared", "cleaning_time", "link_types", "cross_links", "packet_loss_unit", "outbound", "provider",
-	"vlans", "shared_vlans", "link_addresses", "public_addresses", "monitoring",
-	"software", "galaxy", "clouds", "hardware_types", "locations", "gateways", "images", "sliver_types", "links", "components",
-}
-
 type site struct {
 	reader
 	*Inventory
@@ -103,12 +97,11 @@ func (s *site) readSections(top *yaml.Node) {
 		s.Wrong(nil, "the inventory is empty; it needs at least sliver_types and components")
 		return
 	}
-	sections := map[string]*yaml.Node{}
-	s.Fields(top, "an inventory", siteKeys, func(key string, n *yaml.Node) { sections[key] = n })
-	for _, read := range []struct {
-		key string
-		f   func(*yaml.Node)
-	}{
+	type section struct {
+		key  string
+		read func(*yaml.Node)
+	}
+	sections := []section{
 		{"managers", s.readManagers},
 		{"unknown_image", func(n *yaml.Node) {
 			s.UnknownImage = yamlfile.Choice(&s.Reader, n, "unknown_image", Refuse, UseDefault)
@@ -140,9 +133,12 @@ func (s *site) readSections(top *yaml.Node) {
 		{"sliver_types", s.readSliverTypes},
 		{"default_sliver_type", s.readDefaultSliverType},
 		{"components", s.readComponents},
-	} {
-		if n := sections[read.key]; n != nil {
-			read.f(n)
+	}
+	given := map[string]*yaml.Node{}
+	s.Fields(top, "an inventory", namesOf(sections, func(x section) string { return x.key }), func(key string, n *yaml.Node) { given[key] = n })
+	for _, x := range sections {
+		if n := given[x.key]; n != nil {
+			x.read(n)
 		}
 	}
 	if len(s.SliverTypes) == 0 && s.Mistakes() == 0 {

@@ -27,6 +27,27 @@ type setUpdate struct {
 	Should Resource `json:"should"`
 }
 
+// Requested are the attributes that an update for one of our own providers changes; those that stay
+// are nil.
+type Requested struct {
+	Ensure        *string   `json:"ensure"`
+	Power         *string   `json:"power"`
+	RestartSerial *string   `json:"restart_serial"`
+	Component     *string   `json:"component"`
+	SliverType    *string   `json:"sliver_type"`
+	Image         *string   `json:"image"`
+	Hostname      *string   `json:"hostname"`
+	Users         *[]string `json:"users"`
+	ClientID      *string   `json:"client_id"`
+	SliceURN      *string   `json:"slice_urn"`
+	SliverURN     *string   `json:"sliver_urn"`
+	Interfaces    *[]string `json:"interfaces"`
+	Granted       *[]string `json:"granted"` // of a new node only
+	Setup         *[]string `json:"setup"`   // of a new node, and with a new change_serial
+	SetupStage    *string   `json:"setup_stage"`
+	ChangeSerial  *string   `json:"change_serial"`
+}
+
 // Set requests the updates. With noop it is a dry run: the provider only reports the changes
 // that it would make. Set sends the differences between Is and Should, and only attributes
 // that the provider declares as writable. Without differences Set does not start the provider.

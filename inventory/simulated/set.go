@@ -16,27 +16,8 @@ import (
 
 // update omits the key "is" of the input, because the log has the current state.
 type update struct {
-	Name   string `json:"name"`
-	Should should `json:"should"`
-}
-
-// should has nil for an attribute that does not change.
-type should struct {
-	Ensure        *string   `json:"ensure"`
-	Power         *string   `json:"power"`
-	RestartSerial *string   `json:"restart_serial"`
-	Component     *string   `json:"component"`
-	SliverType    *string   `json:"sliver_type"`
-	Image         *string   `json:"image"`
-	Hostname      *string   `json:"hostname"`
-	ClientID      *string   `json:"client_id"`
-	SliceURN      *string   `json:"slice_urn"`
-	SliverURN     *string   `json:"sliver_urn"`
-	Users         *[]string `json:"users"`
-	Interfaces    *[]string `json:"interfaces"`
-	Setup         *[]string `json:"setup"`
-	SetupStage    *string   `json:"setup_stage"`
-	ChangeSerial  *string   `json:"change_serial"`
+	Name   string             `json:"name"`
+	Should provider.Requested `json:"should"`
 }
 
 // set accepts the updates one after the other. If the settings make the call hang or die at an
@@ -348,7 +329,7 @@ func renames(requested *string, current string) bool {
 	return current != "" && differs(requested, current)
 }
 
-func (n *node) assign(w should) {
+func (n *node) assign(w provider.Requested) {
 	for to, from := range map[*string]*string{
 		&n.Component: w.Component, &n.SliverType: w.SliverType, &n.Image: w.Image, &n.Hostname: w.Hostname,
 		&n.ClientID: w.ClientID, &n.SliceURN: w.SliceURN, &n.SliverURN: w.SliverURN,

@@ -20,25 +20,7 @@ type update struct {
 	Changes requestedChanges `json:"should"`
 }
 
-// requestedChanges holds the attributes to change; nil: no change.
-type requestedChanges struct {
-	Ensure        *string   `json:"ensure"`
-	Power         *string   `json:"power"`
-	RestartSerial *string   `json:"restart_serial"`
-	Component     *string   `json:"component"`
-	SliverType    *string   `json:"sliver_type"`
-	Image         *string   `json:"image"`
-	Hostname      *string   `json:"hostname"`
-	Users         *[]string `json:"users"`
-	ClientID      *string   `json:"client_id"`
-	SliceURN      *string   `json:"slice_urn"`
-	SliverURN     *string   `json:"sliver_urn"`
-	Interfaces    *[]string `json:"interfaces"`
-	Granted       *[]string `json:"granted"` // of a new node only
-	Setup         *[]string `json:"setup"`   // of a new node, and with a new change_serial
-	SetupStage    *string   `json:"setup_stage"`
-	ChangeSerial  *string   `json:"change_serial"`
-}
+type requestedChanges struct{ provider.Requested }
 
 // textAttribute has the requested value of an attribute (nil: no change), and its field in the
 // desired state.

@@ -57,7 +57,7 @@ func TestMemoryOfInterfacesIsBounded(t *testing.T) {
 func desiredWith(t *testing.T, items []string) desired {
 	t.Helper()
 	a := desired{Power: provider.On}
-	if err := (&requestedChanges{Interfaces: &items}).apply(&a); err != nil {
+	if err := (&requestedChanges{provider.Requested{Interfaces: &items}}).apply(&a); err != nil {
 		t.Fatal(err)
 	}
 	return a
