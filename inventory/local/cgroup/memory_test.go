@@ -46,8 +46,11 @@ func TestMemoryOfAGroup(t *testing.T) {
 	if err != nil || m.Limit != 32<<20 || m.Files != 0 || m.Stalled != 0 {
 		t.Fatalf("%+v, %v: want a group with its limit, and nothing in it", m, err)
 	}
-	// A file larger than the group's limit.
-	c := exec.Command("sh", "-c", `read go; head -c 64M /dev/zero > "$0"; read end`, filepath.Join(t.TempDir(), "file"))
+	// A file larger than the group's limit. A file system in memory would count as memory of processes.
+	dir, err := os.MkdirTemp("/var/tmp", "group")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	c := exec.Command("sh", "-c", `read go; head -c 64M /dev/zero > "$0"; read end`, filepath.Join(dir, "file"))
 	in, err := c.StdinPipe()
 	must(t, err)
 	begin(t, c)
