@@ -112,7 +112,7 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	if err := os.Chmod(tb.o.Socket, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("/tmp", "testbed-user")
+	dir, err := os.MkdirTemp("", "testbed-user")
 	if err != nil {
 		t.Fatal(err)
 	}
