@@ -39,8 +39,17 @@ func startWorker(t *testing.T, dir string) (stop func()) {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- work(t.Context(), dir, "lxd", time.Hour, os.Stderr) }()
+	run := func() { done <- work(t.Context(), dir, "lxd", time.Hour, os.Stderr) }
+	go run()
 	wait.Until(t, "the worker does not run", func() bool {
+		select {
+		case err := <-done: // it found the claim below, and ended
+			if err != nil {
+				t.Fatal(err)
+			}
+			go run()
+		default:
+		}
 		release, err := p.folder.claim()
 		if err == nil {
 			release()
