@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/require"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials"
 )
@@ -111,7 +112,7 @@ func (m *model) setRole(who, name, member string, role Role) Code {
 // TestModel makes random calls of three members, and compares each answer, and all slices at the
 // end, with the model. Some steps open the authority again.
 func TestModel(t *testing.T) {
-	steps := 1500
+	steps := require.Rounds(600, 1500)
 	if testing.Short() {
 		steps = 300
 	}

@@ -71,7 +71,7 @@ var shortLeases = plainLeases{allocated: 5 * time.Minute, allocatedMax: 20 * tim
 // PATCHBAY_SEED repeats a test, and PATCHBAY_LIFE one run of it, as far as the order of
 // goroutines can be repeated.
 func TestModel(t *testing.T) {
-	steps, until := setting(t, "PATCHBAY_STEPS", 2400), time.Time{}
+	steps, until := setting(t, "PATCHBAY_STEPS", 1200), time.Time{}
 	if testing.Short() {
 		steps = min(steps, 4*lifetime)
 	}

@@ -99,6 +99,7 @@ func (r *Runner) runPlans(ctx context.Context) {
 				delete(seen, p)
 			case !isOpen:
 				r.closePlan(p, changes)
+				delete(seen, p) // the number of changes may begin again
 				continue
 			default:
 				seen[p] = now
