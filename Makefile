@@ -37,14 +37,15 @@ demo: build
 # The number of random cases and the seed of random tests. They are the same each time, except in check-full.
 DRAWN    := RAPID_CHECKS=$${RAPID_CHECKS:-30} RAPID_SEED=$${RAPID_SEED:-1}
 
+# Without vet, which is part of check.
 ## test: run the tests that need neither real nodes nor links (about 10 min on two cores)
 test: packages test-packages
 	@mkdir -p .cache
-	TMPDIR=$$(.ci/tmp) $(DRAWN) $(GO) test -timeout 30m -v -skip '^TestOnHost' $$($(GO) list $(PACKAGES) | grep -vE $(ONHOST)) 2>&1 | tee .cache/test.log; status=$$?; \
+	TMPDIR=$$(.ci/tmp) $(DRAWN) $(GO) test -vet=off -timeout 30m -v -skip '^TestOnHost' $$($(GO) list $(PACKAGES) | grep -vE $(ONHOST)) 2>&1 | tee .cache/test.log; status=$$?; \
 	  .ci/failures .cache/test.log; .ci/skips testdata/skips.txt .cache/test.log || status=1; exit $$status
 
 # Most of these tests wait, so make runs three groups of them at the same time, and prints the output of each at its end.
-HOSTTEST = TMPDIR=$$(.ci/tmp) $(DRAWN) $(GO) test -timeout 30m -v $(1) 2>&1 | tee .cache/$@.log
+HOSTTEST = TMPDIR=$$(.ci/tmp) $(DRAWN) $(GO) test -vet=off -timeout 30m -v $(1) 2>&1 | tee .cache/$@.log
 ## test-host: run the tests of real nodes and links, as root (about 8 min)
 test-host: packages test-packages
 	@mkdir -p .cache && rm -f .cache/test-host-*.log
