@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
@@ -49,9 +50,10 @@ func TestRealEndOfAStep(t *testing.T) {
 	a := nodeName(1)
 	n := s.newNode("a", "alice")
 	n["setup_stage"] = "0"
-	n["setup"] = []string{`{"kind":"execute","shell":"sh","as_user":true,"command":"echo run; pgrep -c -f 'sleep 54321'; test -e ~/again && exit; touch ~/again; sleep 54321 & sleep 54321; true"}`}
+	n["setup"] = []string{`{"kind":"execute","shell":"sh","as_user":true,"command":"test -e ~/again && again=yes; touch ~/again; echo run; pgrep -c -f 'sleep 54321'; test -n \"$again\" && exit; sleep 54321 & sleep 54321; true"}`}
 	s.set(map[string]provider.Resource{a: n})
 	s.awaitSettled(a)
+	wait.Until(t, "the step has counted", func() bool { return s.stepStates(a)[0].Output == "run\n1\n" })
 	for _, tt := range []struct {
 		stage string
 		want  setup.Report
