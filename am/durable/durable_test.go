@@ -151,3 +151,12 @@ func TestUnfinished(t *testing.T) {
 		}
 	}
 }
+
+func TestMissingFolder(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	for _, err := range []error{WriteFile(filepath.Join(missing, "file"), nil, 0o600), SyncFolder(missing)} {
+		if !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
