@@ -45,6 +45,7 @@ test: packages test-packages
 	  .ci/failures .cache/test.log; .ci/skips testdata/skips.txt .cache/test.log || status=1; exit $$status
 
 # Most of these tests wait, so make runs three groups of them at the same time, and prints the output of each at its end.
+# Packages that take longest are first.
 HOSTTEST = TMPDIR=$$(.ci/tmp) $(DRAWN) $(GO) test -vet=off -timeout 30m -v $(1) 2>&1 | tee .cache/$@.log
 ## test-host: run the tests of real nodes and links, as root (about 8 min)
 test-host: packages test-packages
@@ -60,7 +61,7 @@ test-host-site:
 	@$(call HOSTTEST,-p 1 -run '^TestOnHost' $$(grep -rlE --include='*_test.go' '^func TestOnHost' am cmd inventory | xargs -n 1 dirname | sort -u | sed 's,^,./,'))
 
 test-host-packages:
-	@$(call HOSTTEST,-p 2 $$($(GO) list $(PACKAGES) | grep -E $(ONHOST) | grep -v '/cmd/patchbay-local$$'))
+	@$(call HOSTTEST,-p 2 ./cmd/patchbay-lxd ./inventory/local/testbed $$($(GO) list $(PACKAGES) | grep -E $(ONHOST) | grep -vE '/(cmd/patchbay-(local|lxd)|testbed)$$'))
 
 ## check: check the format, vet, static analysis, imports and go.mod
 check: packages
