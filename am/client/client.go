@@ -165,21 +165,30 @@ func (c *Client) call(ctx context.Context, method string, params []xmlrpc.Value)
 
 // CallRaw makes one call, and returns the value of the answer as it is. A fault is a *xmlrpc.Fault.
 func (c *Client) CallRaw(ctx context.Context, method string, params ...xmlrpc.Value) (xmlrpc.Value, error) {
+	body, err := c.answerTo(ctx, method, params)
+	if err != nil {
+		return nil, err
+	}
+	return decode(body)
+}
+
+func decode(body []byte) (xmlrpc.Value, error) {
+	v, err := xmlrpc.DecodeResponse(body, xmlrpc.Limits{Values: maxValues})
+	if _, isFault := errors.AsType[*xmlrpc.Fault](err); err != nil && !isFault {
+		err = fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	return v, err
+}
+
+// answerTo returns the body of the answer to a call.
+func (c *Client) answerTo(ctx context.Context, method string, params []xmlrpc.Value) ([]byte, error) {
 	text, err := encodeCall(method, params)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	body, err := c.send(ctx, method, text)
-	if err != nil {
-		return nil, err
-	}
-	v, err := xmlrpc.DecodeResponse(body, xmlrpc.Limits{Values: maxValues})
-	if _, isFault := errors.AsType[*xmlrpc.Fault](err); err != nil && !isFault {
-		err = fmt.Errorf("the answer cannot be read: %w", err)
-	}
-	return v, err
+	return c.send(ctx, method, text)
 }
 
 func (c *Client) send(ctx context.Context, method string, text []byte) ([]byte, error) {

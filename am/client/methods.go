@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"patchbay/am/xmlrpc"
@@ -22,7 +23,13 @@ type Answer struct {
 
 // ListResources requests the advertisement.
 func (c *Client) ListResources(ctx context.Context, creds []Credential, o Options) (string, Reply, error) {
-	return typed(ctx, c, "ListResources", Unpack, Credentials(creds), o.wire(true))
+	return typed(ctx, c, "ListResources", Unpack, func(v xmlrpc.Value) (string, error) {
+		text, ok := v.(string)
+		if !ok {
+			return "", fmt.Errorf("the value is %s, not a string", kind(v))
+		}
+		return Unpack(text)
+	}, Credentials(creds), o.wire(true))
 }
 
 // Describe requests the manifest and the states of slivers. In all methods, urns contains
@@ -63,13 +70,42 @@ func (c *Client) Delete(ctx context.Context, urns []string, creds []Credential, 
 
 // Shutdown stops a slice permanently, and reports whether that was done.
 func (c *Client) Shutdown(ctx context.Context, slice string, creds []Credential, o Options) (bool, Reply, error) {
-	return typed(ctx, c, "Shutdown", func(done bool) (bool, error) { return done, nil }, slice, Credentials(creds), o.wire(false))
+	return typed(ctx, c, "Shutdown", func(done bool) (bool, error) { return done, nil }, func(v xmlrpc.Value) (bool, error) {
+		done, ok := v.(bool)
+		if !ok {
+			return false, fmt.Errorf("the value is %s, not a boolean", kind(v))
+		}
+		return done, nil
+	}, slice, Credentials(creds), o.wire(false))
 }
 
 func (c *Client) answer(ctx context.Context, method string, withURN, withRSpec bool, params ...xmlrpc.Value) (Answer, Reply, error) {
-	return typed(ctx, c, method, func(x replyAnswer) (Answer, error) { return x.answer(withURN, withRSpec) }, params...)
+	return typed(ctx, c, method, func(x replyAnswer) (Answer, error) { return x.answer(withURN, withRSpec) },
+		func(v xmlrpc.Value) (Answer, error) { return parseAnswer(v, withURN, withRSpec) }, params...)
+}
+
+// parseAnswer fails if the URN or the RSpec is required and missing.
+func parseAnswer(v xmlrpc.Value, withURN, withRSpec bool) (Answer, error) {
+	s, ok := v.(xmlrpc.Struct)
+	if !ok {
+		return Answer{}, fmt.Errorf("the value is %s, not a struct", kind(v))
+	}
+	var a Answer
+	if err := member(s, "geni_urn", &a.URN, withURN); err != nil {
+		return Answer{}, err
+	}
+	if err := member(s, "geni_rspec", &a.RSpec, withRSpec); err != nil {
+		return Answer{}, err
+	}
+	var err error
+	if a.RSpec, err = Unpack(a.RSpec); err != nil {
+		return Answer{}, err
+	}
+	slivers, _ := s.Get("geni_slivers")
+	a.Slivers, err = parseSlivers(slivers)
+	return a, err
 }
 
 func (c *Client) slivers(ctx context.Context, method string, params ...xmlrpc.Value) ([]Sliver, Reply, error) {
-	return typed(ctx, c, method, sliversOf, params...)
+	return typed(ctx, c, method, sliversOf, parseSlivers, params...)
 }

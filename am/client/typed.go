@@ -4,84 +4,73 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	kolo "github.com/kolo/xmlrpc"
 
+	"patchbay/am"
 	"patchbay/am/xmlrpc"
 )
 
-// typed makes one call whose value has the type R. The codec of am/xmlrpc reads the answer, because
-// kolo/xmlrpc loses bytes of some; kolo/xmlrpc decodes the value into W, and convert makes the result.
-func typed[W, R any](ctx context.Context, c *Client, method string, convert func(W) (R, error), params ...xmlrpc.Value) (result R, r Reply, err error) {
-	if r, err = c.Call(ctx, method, params...); err != nil {
-		return result, r, err
+// typed makes one call whose value has the type R. kolo/xmlrpc decodes a plain answer into W, and
+// convert makes the result. If that fails, and for any other answer, this is done by am/xmlrpc,
+// which loses nothing, and by parse, whose errors say what is wrong.
+func typed[W, R any](ctx context.Context, c *Client, method string, convert func(W) (R, error), parse func(xmlrpc.Value) (R, error), params ...xmlrpc.Value) (result R, r Reply, err error) {
+	start := time.Now()
+	body, err := c.answerTo(ctx, method, params)
+	took := time.Since(start)
+	if err != nil {
+		return result, Reply{Took: took}, fmt.Errorf("%s: %w", method, err)
 	}
-	v := r.Value
-	r.Value = nil
+	if x, ok := decodePlain[W](body); ok {
+		if result, err := convert(*x.Value); err == nil {
+			return result, Reply{Detail: int(x.Code.Detail), AMType: x.Code.Type, Output: x.Output, Took: took}, nil
+		}
+	}
+	v, err := decode(body)
+	if err == nil {
+		r, err = parseReply(v)
+	}
+	r.Took = took
+	if err != nil {
+		return result, r, fmt.Errorf("%s: %w", method, err)
+	}
+	v, r.Value = r.Value, nil
 	if err := r.Err(); err != nil {
 		return result, r, err
 	}
-	var x W
-	if err = unmarshal(v, &x); err == nil {
-		result, err = convert(x)
-	}
-	if err != nil {
+	if result, err = parse(v); err != nil {
 		err = fmt.Errorf("%s: the answer is not as the API specifies: %w", method, err)
 	}
 	return result, r, err
 }
 
-// unmarshal decodes v by kolo/xmlrpc into what to points to.
-func unmarshal(v xmlrpc.Value, to any) error {
-	if v == nil {
-		return errors.New("it has no value")
-	}
-	text, err := xmlrpc.AppendResponse(nil, lossless(v))
-	if err != nil {
-		return err
-	}
-	return kolo.Response(text).Unmarshal(to)
-}
-
-// lossless returns v in the types that kolo/xmlrpc decodes without loss, without members that are nil.
-func lossless(v xmlrpc.Value) xmlrpc.Value {
-	switch v := v.(type) {
-	case []byte:
-		return string(v)
-	case time.Time:
-		return Time(v)
-	case int:
-		if int(int(v)) != v {
-			return strconv.Itoa(v)
-		}
-	case []xmlrpc.Value:
-		list := make([]xmlrpc.Value, len(v))
-		for i := range v {
-			list[i] = lossless(v[i])
-		}
-		return list
-	case xmlrpc.Struct:
-		var s xmlrpc.Struct
-		for _, m := range v {
-			if m.Value != nil {
-				s = append(s, xmlrpc.Member{Name: m.Name, Value: lossless(m.Value)})
-			}
-		}
-		return s
-	}
-	return v
-}
-
 // The types below have the members of answers. kolo/xmlrpc leaves the pointers nil if a member is
 // missing.
 
+type typedReply[W any] struct {
+	Code struct {
+		Number *int32 `xmlrpc:"geni_code"`
+		Detail int32  `xmlrpc:"am_code"`
+		Type   string `xmlrpc:"am_type"`
+	} `xmlrpc:"code"`
+	Value  *W     `xmlrpc:"value"`
+	Output string `xmlrpc:"output"`
+}
+
+// decodePlain returns false for an answer that is not plain, a refusal, and an answer without a
+// value of the type W.
+func decodePlain[W any](body []byte) (x typedReply[W], ok bool) {
+	ok = isPlain(body) && kolo.Response(body).Unmarshal(&x) == nil &&
+		x.Code.Number != nil && am.Code(*x.Code.Number) == am.Success && x.Value != nil
+	return x, ok
+}
+
 type replyVersion struct {
-	API       *int              `xmlrpc:"geni_api"`
+	API       *int32            `xmlrpc:"geni_api"`
 	URN       string            `xmlrpc:"urn"`
 	GENIURN   string            `xmlrpc:"geni_urn"`
-	Change    int               `xmlrpc:"patchbay_change"`
+	Change    int32             `xmlrpc:"patchbay_change"`
 	Addresses map[string]string `xmlrpc:"geni_api_versions"`
 }
 
@@ -92,8 +81,8 @@ type replyAnswer struct {
 }
 
 type replySliver struct {
-	URN            string         `xmlrpc:"geni_sliver_urn"`
-	Allocation     string         `xmlrpc:"geni_allocation_status"`
+	URN            *string        `xmlrpc:"geni_sliver_urn"`
+	Allocation     *string        `xmlrpc:"geni_allocation_status"`
 	Expires        string         `xmlrpc:"geni_expires"`
 	ClientID       string         `xmlrpc:"geni_client_id"`
 	Operational    string         `xmlrpc:"geni_operational_status"`
@@ -104,9 +93,9 @@ type replySliver struct {
 }
 
 type replyService struct {
-	Step      int    `xmlrpc:"step"`
-	Exit      int    `xmlrpc:"exit"`
-	Stage     int    `xmlrpc:"stage"`
+	Step      int32  `xmlrpc:"step"`
+	Exit      int32  `xmlrpc:"exit"`
+	Stage     int32  `xmlrpc:"stage"`
 	Kind      string `xmlrpc:"kind"`
 	What      string `xmlrpc:"what"`
 	State     string `xmlrpc:"state"`
@@ -117,15 +106,11 @@ type replyService struct {
 	Ended     string `xmlrpc:"ended"`
 }
 
-// answer fails if the URN or the RSpec is required and missing.
+var errMissing = errors.New("a member is missing")
+
 func (x replyAnswer) answer(withURN, withRSpec bool) (a Answer, err error) {
-	switch {
-	case x.URN == nil && withURN:
-		return a, errors.New("geni_urn is missing")
-	case x.RSpec == nil && withRSpec:
-		return a, errors.New("geni_rspec is missing")
-	case x.Slivers == nil:
-		return a, errors.New("geni_slivers is missing")
+	if x.URN == nil && withURN || x.RSpec == nil && withRSpec || x.Slivers == nil {
+		return a, errMissing
 	}
 	if x.URN != nil {
 		a.URN = *x.URN
@@ -139,44 +124,29 @@ func (x replyAnswer) answer(withURN, withRSpec bool) (a Answer, err error) {
 	return a, err
 }
 
-// sliversOf fails if a sliver has no URN, allocation state or end of lease, which the API requires.
 func sliversOf(list []replySliver) ([]Sliver, error) {
 	out := make([]Sliver, len(list))
 	for i, x := range list {
+		if x.URN == nil || x.Allocation == nil {
+			return nil, errMissing
+		}
 		expires, err := parseTime(x.Expires)
-		switch {
-		case x.URN == "":
-			return nil, fmt.Errorf("sliver %d: geni_sliver_urn is missing", i+1)
-		case x.Allocation == "":
-			return nil, fmt.Errorf("sliver %d: geni_allocation_status is missing", i+1)
-		case err != nil:
-			return nil, fmt.Errorf("sliver %d: geni_expires is missing or malformed: %w", i+1, err)
+		if err != nil {
+			return nil, err
 		}
-		out[i] = Sliver{
-			URN: x.URN, ClientID: x.ClientID, Allocation: x.Allocation, Operational: x.Operational, Error: x.Error,
-			Plan: PlanIn(x.ResourceStatus), Expires: expires, Services: servicesOf(x.Services), Interfaces: x.Interfaces,
+		s := Sliver{
+			URN: *x.URN, ClientID: x.ClientID, Allocation: *x.Allocation, Operational: x.Operational, Error: x.Error,
+			Plan: PlanIn(x.ResourceStatus), Expires: expires, Interfaces: x.Interfaces,
 		}
+		for _, v := range x.Services {
+			began, _ := parseTime(v.Began)
+			ended, _ := parseTime(v.Ended)
+			s.Services = append(s.Services, Service{
+				Step: int(v.Step), Exit: int(v.Exit), Kind: v.Kind, What: v.What, State: v.State, Message: v.Message, Output: v.Output,
+				Stage: int(v.Stage), Operation: v.Operation, Began: began, Ended: ended,
+			})
+		}
+		out[i] = s
 	}
 	return out, nil
-}
-
-func servicesOf(list []replyService) (out []Service) {
-	for _, v := range list {
-		began, _ := parseTime(v.Began)
-		ended, _ := parseTime(v.Ended)
-		out = append(out, Service{
-			Step: v.Step, Exit: v.Exit, Kind: v.Kind, What: v.What, State: v.State, Message: v.Message, Output: v.Output,
-			Stage: v.Stage, Operation: v.Operation, Began: began, Ended: ended,
-		})
-	}
-	return out
-}
-
-// Services returns the steps in the struct of a sliver; none if they are malformed.
-func Services(sliver xmlrpc.Struct) []Service {
-	var list []replyService
-	if v, ok := sliver.Get("patchbay_services"); !ok || unmarshal(v, &list) != nil {
-		return nil
-	}
-	return servicesOf(list)
 }

@@ -3,7 +3,9 @@ package client
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
+
+	"patchbay/am/xmlrpc"
 )
 
 // Version describes an aggregate: a part of the answer of GetVersion.
@@ -21,12 +23,36 @@ type Version struct {
 
 // GetVersion requests the version of the aggregate. It needs no credential.
 func (c *Client) GetVersion(ctx context.Context) (Version, Reply, error) {
-	return typed(ctx, c, "GetVersion", replyVersion.version)
+	return typed(ctx, c, "GetVersion", replyVersion.version, parseVersion)
 }
 
 func (x replyVersion) version() (Version, error) {
 	if x.API == nil {
-		return Version{}, errors.New("geni_api is missing")
+		return Version{}, errMissing
 	}
-	return Version{*x.API, cmp.Or(x.GENIURN, x.URN), x.Change == 1 || x.Change == 2, x.Change == 2, x.Addresses}, nil
+	return Version{int(*x.API), cmp.Or(x.GENIURN, x.URN), x.Change == 1 || x.Change == 2, x.Change == 2, x.Addresses}, nil
+}
+
+func parseVersion(value xmlrpc.Value) (v Version, err error) {
+	s, ok := value.(xmlrpc.Struct)
+	if !ok {
+		return v, fmt.Errorf("the value is %s, not a struct", kind(value))
+	}
+	api, _ := s.Get("geni_api")
+	if v.API, ok = api.(int); !ok {
+		return v, fmt.Errorf("geni_api is %s, not an int", kind(api))
+	}
+	change, _ := s.Get("patchbay_change")
+	v.AddsNodes, v.ChangesNodes = change == 1 || change == 2, change == 2
+	named, _ := s.Get("geni_api_versions")
+	addresses, _ := named.(xmlrpc.Struct)
+	for _, m := range addresses {
+		if url, ok := m.Value.(string); ok {
+			if v.Addresses == nil {
+				v.Addresses = map[string]string{}
+			}
+			v.Addresses[m.Name] = url
+		}
+	}
+	return v, cmp.Or(member(s, "urn", &v.URN, false), member(s, "geni_urn", &v.URN, false))
 }

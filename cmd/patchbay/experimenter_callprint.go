@@ -312,7 +312,7 @@ func (a answer) printExtensions(w io.Writer) {
 				wires = append(wires, []string{node, memberText(v, "client_id"), memberText(v, "link"), mac, emulator})
 			}
 		}
-		services := client.Services(s) // --json shows malformed ones
+		services, _ := client.ParseServices(s) // --json shows malformed ones
 		for _, v := range services {
 			hasFailed := isState(v, am.StepFailed)
 			if a.brief && !hasFailed {

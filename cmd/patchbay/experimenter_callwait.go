@@ -83,7 +83,7 @@ func sliversOf(reply client.Reply) (list []client.Sliver) {
 		if state == "" { // version 2
 			state = "geni_" + memberText(s, "geni_status")
 		}
-		services := client.Services(s) // --json shows malformed ones
+		services, _ := client.ParseServices(s) // --json shows malformed ones
 		list = append(list, client.Sliver{URN: sliverURN(answer{}, s), ClientID: memberText(s, "geni_client_id"), Operational: state, Error: memberText(s, "geni_error"), Plan: client.PlanIn(memberText(s, "geni_resource_status")), Services: services})
 	}
 	return list
