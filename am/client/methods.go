@@ -70,7 +70,12 @@ func (c *Client) Delete(ctx context.Context, urns []string, creds []Credential, 
 
 // Shutdown stops a slice permanently, and reports whether that was done.
 func (c *Client) Shutdown(ctx context.Context, slice string, creds []Credential, o Options) (bool, Reply, error) {
-	return typed(ctx, c, "Shutdown", func(done bool) (bool, error) { return done, nil }, func(v xmlrpc.Value) (bool, error) {
+	return typed(ctx, c, "Shutdown", func(done bool) (bool, error) {
+		if !done {
+			return false, errMissing
+		}
+		return true, nil
+	}, func(v xmlrpc.Value) (bool, error) {
 		done, ok := v.(bool)
 		if !ok {
 			return false, fmt.Errorf("the value is %s, not a boolean", kind(v))

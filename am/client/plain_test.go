@@ -171,3 +171,49 @@ func randomText(rnd *rand.Rand) string {
 	}
 	return s.String()
 }
+
+// TestOddAnswers has members that no typed call reads, and texts where the API specifies other types.
+func TestOddAnswers(t *testing.T) {
+	const api = "<member><name>geni_api</name><value><int>3</int></value></member>"
+	for rule, member := range map[string]string{
+		"i8":                  "<member><name>build</name><value><i8>1700000000000</i8></value></member>",
+		"nil in a list":       "<member><name>x</name><value><array><data><value><nil/></value></data></array></value></member>",
+		"member without name": "<member><name></name><value><string>x</string></value></member>",
+		"a list of versions":  "<member><name>geni_api_versions</name><value><array><data/></array></value></member>",
+	} {
+		s := aggregate(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Write(answerOf("<value><struct>" + api + member + "</struct></value>"))
+		})
+		if v, _, err := newClient(t, Config{URL: s.URL}).GetVersion(t.Context()); err != nil || v.API != 3 {
+			t.Errorf("%s: %+v, %v", rule, v, err)
+		}
+	}
+	s := aggregate(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(answerOf("<value><string></string></value>")) })
+	c := newClient(t, Config{URL: s.URL})
+	if list, _, err := c.Delete(t.Context(), []string{slice}, nil, Options{}); err == nil {
+		t.Errorf("an empty text is the slivers %+v", list)
+	}
+	if done, _, err := c.Shutdown(t.Context(), slice, nil, Options{}); err == nil {
+		t.Errorf("an empty text is %t", done)
+	}
+	if v, _, err := c.GetVersion(t.Context()); err == nil {
+		t.Errorf("an empty text is %+v", v)
+	}
+	s = aggregate(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Write(answerOf("<value><struct><member><name>geni_api</name><value><string></string></value></member><member><name>geni_urn</name><value><string>" + slice +
+			"</string></value></member><member><name>geni_rspec</name><value><string>&lt;rspec/&gt;</string></value></member><member><name>geni_slivers</name><value><string></string></value></member></struct></value>"))
+	})
+	c = newClient(t, Config{URL: s.URL})
+	if a, _, err := c.Describe(t.Context(), []string{slice}, nil, Options{}); err == nil {
+		t.Errorf("an empty text is the slivers %+v", a.Slivers)
+	}
+	if v, _, err := c.GetVersion(t.Context()); err == nil {
+		t.Errorf("an empty text is geni_api %d", v.API)
+	}
+}
+
+// answerOf returns a successful answer with a value.
+func answerOf(value string) []byte {
+	return answerXML("<value><struct><member><name>code</name><value><struct><member><name>geni_code</name><value><int>0</int></value></member></struct></value></member>" +
+		"<member><name>value</name>" + value + "</member><member><name>output</name><value><string></string></value></member></struct></value>")
+}

@@ -106,6 +106,8 @@ type replyService struct {
 	Ended     string `xmlrpc:"ended"`
 }
 
+// errMissing makes our codec read an answer. A zero value may be missing, too: kolo/xmlrpc reads an
+// empty text as the zero value of any type.
 var errMissing = errors.New("a member is missing")
 
 func (x replyAnswer) answer(withURN, withRSpec bool) (a Answer, err error) {
@@ -125,6 +127,9 @@ func (x replyAnswer) answer(withURN, withRSpec bool) (a Answer, err error) {
 }
 
 func sliversOf(list []replySliver) ([]Sliver, error) {
+	if len(list) == 0 {
+		return nil, errMissing
+	}
 	out := make([]Sliver, len(list))
 	for i, x := range list {
 		if x.URN == nil || x.Allocation == nil {

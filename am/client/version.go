@@ -27,7 +27,7 @@ func (c *Client) GetVersion(ctx context.Context) (Version, Reply, error) {
 }
 
 func (x replyVersion) version() (Version, error) {
-	if x.API == nil {
+	if x.API == nil || *x.API == 0 {
 		return Version{}, errMissing
 	}
 	return Version{int(*x.API), cmp.Or(x.GENIURN, x.URN), x.Change == 1 || x.Change == 2, x.Change == 2, x.Addresses}, nil

@@ -224,6 +224,8 @@ func (o origin) checkEnvironment(environ []string) error {
 		name, _, _ := strings.Cut(entry, "=")
 		if key, ours := strings.CutPrefix(name, EnvPrefix); !ours || slices.Contains(known, key) {
 			continue
+		} else if i := slices.IndexFunc(known, func(k string) bool { return strings.HasPrefix(k, key+"_") }); inFile[name] != "" && i >= 0 {
+			errs = append(errs, &ConfigError{Where: "environment " + name, Msg: inFile[name] + " is a section; set a key of it, such as " + EnvPrefix + known[i] + ", or write it in " + cmp.Or(o.File, ConfigName)})
 		} else if inFile[name] != "" {
 			errs = append(errs, &ConfigError{Where: "environment " + name, Msg: "the values of " + inFile[name] + " can be set in " + cmp.Or(o.File, ConfigName) + " only; write them there, and remove the variable"})
 		} else if near := suggest.Word(key, known); near != "" {

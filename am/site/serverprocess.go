@@ -8,8 +8,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,31 +32,35 @@ func StopServer(ctx context.Context, c *Config) error {
 		return askError(ctx, socketPath(c), err)
 	}
 	pid := int(server.Pid)
-	p, err := os.FindProcess(pid) // a pidfd: later signals reach this process only
-	if err != nil {
-		return err
+	fd, err := unix.PidfdOpen(pid, 0) // later signals reach this process only
+	if errors.Is(err, unix.ESRCH) {
+		return nil
 	}
-	defer p.Release()
-	// If the server still answers, p is the server, and not a newer process with the same id.
+	if err != nil {
+		return fmt.Errorf("cannot stop the server, process %d: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	// If the server still answers, fd is the server, and not a newer process with the same id.
 	if again, err := serverProcess(ctx, c); isNotRunning(err) || err == nil && *again != *server {
 		return nil
 	}
 	if err := requireUser(pid, server.Uid); err != nil {
 		return fmt.Errorf("cannot stop the server: %w; find the process that listens at %s", err, socketPath(c))
 	}
-	if err := p.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
+	if err := unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0); errors.Is(err, unix.ESRCH) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("cannot stop the server, process %d: %w", pid, err)
 	}
-	for p.Signal(syscall.Signal(0)) == nil {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the server, process %d, has not ended yet: %w", pid, context.Cause(ctx))
-		case <-time.After(20 * time.Millisecond):
+	for ctx.Err() == nil {
+		// Readable means that the process has ended, even if its parent has not waited for it.
+		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 20); n > 0 {
+			return nil
+		} else if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
 		}
 	}
-	return nil
+	return fmt.Errorf("the server, process %d, has not ended yet; its log says what it waits for; to end it at once, type: kill -KILL %d", pid, pid)
 }
 
 // serverProcess returns the process that listens at the admin socket, and its user. It fails if the

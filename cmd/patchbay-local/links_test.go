@@ -63,7 +63,7 @@ func linktestMeasures(t *testing.T, b *testSite) {
 		args       []string
 	}{
 		{"NoLink", "share no link with an address", []string{b.settings, "x", "z"}},
-		{"OneNode", "share no link with an address", []string{b.settings, "x", "x"}},
+		{"OneNode", "FROM and TO are the same node", []string{b.settings, "x", "x"}},
 		{"NoNode", "there is no node nope", []string{b.settings, "x", "nope"}},
 		{"Time", "--time is not between 1s and 1m0s", []string{"--time", "0s", b.settings, "x", "y"}},
 	} {

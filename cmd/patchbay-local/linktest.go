@@ -86,10 +86,13 @@ func measureLinks(ctx context.Context, settings string, names [2]string, length 
 	if err := json.Unmarshal(a.Output, &links); err != nil {
 		return nil, fmt.Errorf("the testbed's answer cannot be read: %w", err)
 	}
+	if ids[0] == ids[1] {
+		return nil, errors.New("FROM and TO are the same node")
+	}
 	var results []linkResult
 	for _, from := range links {
 		for _, to := range links {
-			if from.Node != ids[0] || to.Node != ids[1] || ids[0] == ids[1] || !shareLink(from, to) || len(to.Addresses) == 0 {
+			if from.Node != ids[0] || to.Node != ids[1] || !shareLink(from, to) || len(to.Addresses) == 0 {
 				continue
 			}
 			address, err := netip.ParsePrefix(to.Addresses[0])

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -172,6 +173,9 @@ func (t *Testbed) openNetwork(name string) (a local.Answer, err error) {
 	if err != nil {
 		return a, err
 	}
+	if nc.snapshot().Desired.Power == provider.Off {
+		return a, fmt.Errorf("node %s is switched off", nc.id)
+	}
 	f, err := t.runtime.Network(nc.id)
 	if err != nil {
 		return a, fmt.Errorf("node %s has no network; see its state with patchbay-local list: %w", nc.id, err)
@@ -203,19 +207,25 @@ func (t *Testbed) connectAgent(name string) (a local.Answer, err error) {
 	return local.Answer{Files: []*os.File{f}}, nil
 }
 
-// findNode returns the node whose id is name. Otherwise it returns the only node whose id
-// begins with name, or whose hostname or client_id is name.
+// findNode returns the node whose id is name. Otherwise it returns the only node whose client_id is
+// name, or whose hostname begins with the labels of name, or else whose id begins with name.
 func (t *Testbed) findNode(name string) (*nodeController, error) {
 	if nc := t.node(name); nc != nil {
 		return nc, nil
 	}
-	var found []*nodeController
+	var found, byID []*nodeController
 	for _, nc := range t.sortedNodes() {
-		rec := nc.snapshot()
-		short, _, _ := strings.Cut(rec.Desired.Hostname, ".")
-		if name != "" && (strings.HasPrefix(nc.id, name) || name == rec.Desired.Hostname || name == short || name == rec.Desired.ClientID) {
+		d := nc.snapshot().Desired
+		switch {
+		case name == "":
+		case name == d.ClientID || strings.HasPrefix(d.Hostname+".", name+"."):
 			found = append(found, nc)
+		case strings.HasPrefix(nc.id, name):
+			byID = append(byID, nc)
 		}
+	}
+	if len(found) == 0 {
+		found = byID
 	}
 	switch len(found) {
 	case 0:
@@ -223,7 +233,8 @@ func (t *Testbed) findNode(name string) (*nodeController, error) {
 	case 1:
 		return found[0], nil
 	}
-	return nil, fmt.Errorf("%d nodes match %.80s, such as %s and %s; give more of the name", len(found), name, found[0].id, found[1].id)
+	label := func(nc *nodeController) string { return cmp.Or(nc.snapshot().Desired.Hostname, nc.id) }
+	return nil, fmt.Errorf("%d nodes match %.80s, such as %s and %s; give more of the name, or of the id that patchbay-local list shows", len(found), name, label(found[0]), label(found[1]))
 }
 
 func (t *Testbed) list() local.List {

@@ -191,14 +191,15 @@ func runAsUser(uid int, f func() error) error {
 
 func TestFindNode(t *testing.T) {
 	_, tb := runFakeHost(t)
-	for i, hostname := range []string{"web.exp", "db", "db"} {
+	for i, hostname := range []string{"web.exp.example.org", "db", "db"} {
 		r := newNode(hostname, sliceURN)
-		r[provider.AttrClientID] = []string{"first", "second", "third"}[i]
+		r[provider.AttrClientID] = []string{"first", "0000", "third"}[i]
 		set(t, tb, nodeName(i), r)
 	}
 	for _, tt := range []struct{ name, want string }{
 		{nodeName(1), nodeName(1)}, {"00000002", nodeName(2)}, {"web", nodeName(0)}, {"web.exp", nodeName(0)}, {"third", nodeName(2)},
-		{"db", "2 nodes match db"}, {"0", "3 nodes match 0"}, {"", "there is no node"}, {"none", "there is no node none"},
+		{"0000", nodeName(1)}, {"we", "there is no node"},
+		{"db", "2 nodes match db, such as db and db"}, {"0", "3 nodes match 0"}, {"", "there is no node"}, {"none", "there is no node none"},
 	} {
 		nc, err := tb.findNode(tt.name)
 		if err != nil && !strings.Contains(err.Error(), tt.want) || err == nil && nc.id != tt.want {
