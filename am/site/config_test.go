@@ -40,7 +40,7 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"MergedKeys", "x: &x {listen: ':1'}\n<<: *x\n" + smallest, "f.yaml:2: unknown key <<"},
 		{"SecondDocument", smallest + "---\nlisten: :1\n", "f.yaml:3: a second YAML document begins here; move its keys into the first"},
 		{"NUL", smallest + "listen: ':1\x00'\n", "this is not YAML: control characters are not allowed"},
-		{"WrongTag", smallest + "listen: !!int here\n", "f.yaml: this cannot be read: yaml: cannot decode"},
+		{"WrongTag", smallest + "listen: !!int here\n", "f.yaml:3: listen: the value does not fit its tag !!int"},
 		{"DeepMaps", smallest + "listen: " + strings.Repeat("{a: ", 5000) + "b" + strings.Repeat("}", 5000) + "\n", "f.yaml:3: listen: it must be a single value"},
 		{"TextIsANumber", "authority: 1.10\nkeys: [{certificate: a, key: b}]", "f.yaml:1: authority: 1.1 is not a text in YAML; write it in quotes"},
 		{"TextInAListIsANumber", smallest + "hooks:\n  - name: 7\n    command: x\n", "f.yaml:4: hooks.name: 7 is not a text in YAML; write it in quotes"},
@@ -181,7 +181,8 @@ func TestMisspeltVariablesAreMistakes(t *testing.T) {
 	has(t, err.Error(), "environment PATCHBAY_LEASES_PROVISONED: ", "did you mean PATCHBAY_LEASES_PROVISIONED?",
 		"environment PATCHBAY_KEYS: the values of keys can be set in /site/patchbay.yaml only; write them there, and remove the variable",
 		"environment PATCHBAY_CREDENTIALS_SIGNERS: the values of credentials.signers can be set in /site/patchbay.yaml only",
-		"environment PATCHBAY_LEASES: the values of leases can be", "environment PATCHBAY_LIMITS_RSPEC: the values of limits.rspec can be")
+		"environment PATCHBAY_LEASES: leases is a section; set a key of it, such as PATCHBAY_LEASES_ALLOCATED, or write it in /site/patchbay.yaml",
+		"environment PATCHBAY_LIMITS_RSPEC: limits.rspec is a section")
 	for _, good := range []string{"PATCHBAY_LISTEN:", "PATCHBAY_CONFIG:", "PATCHBAY_REQUIRE:", "PATCHBAY_WHATEVER_IT_IS:", "PATCHBAY_:", "PATCHBAY_HOOKS_SECRET:"} {
 		if strings.Contains(err.Error(), good) {
 			t.Errorf("%s is refused: %v", good, err)
@@ -243,6 +244,26 @@ func TestUnknownKeysHideNoWrongValues(t *testing.T) {
 	for _, want := range []string{"f.yaml:3: unknown key listenn", "f.yaml:4: unknown key leases.margn", "f.yaml:4: leases.margin: ", "f.yaml:5: hooks is a list"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in: %v", want, err)
+		}
+	}
+}
+
+// TestAliasesAndTagsChangeNoKeys has files that would mean one thing to the check of the keys and
+// another to the reader of the values.
+func TestAliasesAndTagsChangeNoKeys(t *testing.T) {
+	const base = "authority: a.example.org\nkeys: [{certificate: a, key: b}]\n"
+	for text, want := range map[string]string{
+		"maintenance: &admin ORPHANS\n*admin : remove\n": ":4: the file has an alias for a key",
+		"state: &admin pollproviders\n*admin : 1h\n":     ":4: the file has an alias for a key",
+		"listen: :1\nstate: x\nlisten: :2\n":             ":5: listen is given twice, first in line 3",
+		"!!null listen: :1\n":                            ":3: the key listen has the tag !!null",
+		"log: {level: !!null debug}\nx: 1\n":             ":3: log.level: the value does not fit its tag !!null",
+	} {
+		c, err := parseConfig("patchbay.yaml", []byte(base+text), false)
+		if err == nil {
+			t.Errorf("%s\nis read as %+v", text, c)
+		} else if has(t, err.Error(), want); strings.Contains(err.Error(), "the site has no name") {
+			t.Errorf("%s\n%v", text, err)
 		}
 	}
 }

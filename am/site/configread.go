@@ -126,7 +126,8 @@ func parseConfig(file string, text []byte, useEnvironment bool) (*Config, error)
 		errs = append(errs, err)
 	}
 	c.resolve(filepath.Dir(file))
-	if err := errors.Join(append(errs, withoutRepeats(c.Validate(), errs)...)...); err != nil {
+	errs = append(errs, withoutRepeats(c.Validate(), errs)...)
+	if err := errors.Join(errs[:min(len(errs), maxMistakes)]...); err != nil {
 		return nil, err
 	}
 	return &c, nil
@@ -263,7 +264,8 @@ func (o origin) merge(v *viper.Viper, text []byte) error {
 	if mistakes > 0 { // the values of the other keys are read nevertheless
 		text, _ = yaml.Marshal(doc)
 	}
-	if err := v.MergeConfig(bytes.NewReader(text)); err != nil && mistakes == 0 {
+	if err := v.MergeConfig(bytes.NewReader(text)); err != nil {
+		clear(o.lines)
 		r.Wrong(nil, "this cannot be read: %v", errors.Unwrap(err))
 	}
 	return configError(r.Err())
@@ -292,6 +294,13 @@ func configError(err error) error {
 func (o origin) walk(n *yaml.Node, v reflect.Value, key string, r *yamlfile.Reader) bool {
 	n = yamlfile.Deref(n)
 	mistakes := r.Mistakes()
+	if n.Kind == yaml.ScalarNode {
+		var value any
+		if n.Decode(&value) != nil {
+			r.Wrong(n, "%s: the value does not fit its tag %s; leave the tag out", withoutIndexes(key), n.ShortTag())
+			return false
+		}
+	}
 	switch isList := v.Kind() == reflect.Slice; {
 	case isList && n.Kind != yaml.SequenceNode && (n.Kind == yaml.MappingNode || v.Type().Elem().Kind() == reflect.Struct):
 		r.Wrong(n, "%s is a list; each entry begins with a dash", withoutIndexes(key))
@@ -333,6 +342,9 @@ func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, r *yamlfi
 	for i := 0; i+1 < len(n.Content) && !o.isTooMuch(r); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		full := prefix + key.Value
+		if !r.Key(key, cmp.Or(withoutIndexes(strings.TrimSuffix(prefix, ".")), "the file")) {
+			continue
+		}
 		if field, ok := known[key.Value]; !ok {
 			names := slices.Sorted(maps.Keys(known))
 			hint := "known here: " + strings.Join(names, ", ")
@@ -343,7 +355,9 @@ func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, r *yamlfi
 			}
 			r.Wrong(key, "unknown key %.100s; %s", withoutIndexes(full), hint)
 		} else if o.lines[full] > 0 {
-			r.Wrong(key, "%s is given twice", withoutIndexes(full))
+			r.Wrong(key, "%s is given twice, first in line %d", withoutIndexes(full), o.lines[full])
+		} else if key.ShortTag() != "!!str" {
+			r.Wrong(key, "the key %s has the tag %s; leave the tag out", withoutIndexes(full), key.ShortTag())
 		} else if o.lines[full] = key.Line; o.walk(value, field, full, r) {
 			kept = append(kept, key, value)
 		}
