@@ -38,7 +38,7 @@ demo: build
 DRAWN    := RAPID_CHECKS=$${RAPID_CHECKS:-30} RAPID_SEED=$${RAPID_SEED:-1}
 
 # Without vet, which is part of check.
-## test: run the tests that need neither real nodes nor links (about 10 min on two cores)
+## test: run the tests that need neither real nodes nor links (about 6 min on two cores)
 test: packages test-packages
 	@mkdir -p .cache
 	TMPDIR=$$(.ci/tmp) $(DRAWN) $(GO) test -vet=off -timeout 30m -v -skip '^TestOnHost' $$($(GO) list $(PACKAGES) | grep -vE $(ONHOST)) 2>&1 | tee .cache/test.log; status=$$?; \
@@ -47,7 +47,7 @@ test: packages test-packages
 # Most of these tests wait, so make runs three groups of them at the same time, and prints the output of each at its end.
 # Packages that take longest are first.
 HOSTTEST = TMPDIR=$$(.ci/tmp) $(DRAWN) $(GO) test -vet=off -timeout 30m -v $(1) 2>&1 | tee .cache/$@.log
-## test-host: run the tests of real nodes and links, as root (about 8 min)
+## test-host: run the tests of real nodes and links, as root (about 12 min)
 test-host: packages test-packages
 	@mkdir -p .cache && rm -f .cache/test-host-*.log
 	@echo "tests of real nodes run; see .cache/test-host-*.log"

@@ -197,7 +197,7 @@ var mutants = []struct {
 		{rule.HeadSigns, `r.head != signer`, `false`, accepted("speaks-for")},
 		{rule.RoleOfSigner, `!isKey || user != signer`, `!isKey && user != signer`, accepted("speaks-for")},
 		{rule.PermissionByTarget, `!l.Signer.URN.Equal(user.URN) || !sameKey(l.Signer, user)`, `false`, accepted("speaks-for")},
-		{rule.PermissionByUser, `l.Signer.URN.Type != urn.User`, `false`, accepted("speaks-for")},
+		{rule.PermissionByUser, `l.Signer.URN.Type != urn.User`, `false`, refused("speaks-for")},
 		{rule.AuthorityAlone, `c.URN.Type == urn.Authority`, `false`, accepted("certificate")},
 		{rule.SpeakingForUser, `err != nil || u.Type != urn.User`, `false`, accepted("speaks-for")},
 		{rule.SpeakerListed, `z.speakers != nil && !z.speakers[c.URN.Key()]`, `false`, accepted("speaks-for")},
