@@ -2,6 +2,7 @@ package cert_test
 
 import (
 	"crypto/x509"
+	"strings"
 	"testing"
 
 	"patchbay/credentials/cert"
@@ -21,5 +22,13 @@ func TestAlgorithmFitsTheKey(t *testing.T) {
 		if err := cert.CheckSignature(tt.key, tt.alg, []byte("x"), make([]byte, 256)); err == nil {
 			t.Errorf("%T with %s: accepted", tt.key, tt.alg)
 		}
+	}
+}
+
+// TestLargeKeysVerifyNothing checks that no signature is computed with a key that is too large.
+func TestLargeKeysVerifyNothing(t *testing.T) {
+	err := cert.CheckSignature(pki.Key(t, "rsa8200").Public(), x509.SHA256WithRSA, []byte("x"), make([]byte, 1025))
+	if err == nil || !strings.Contains(err.Error(), "at most 8192") {
+		t.Errorf("got %v", err)
 	}
 }

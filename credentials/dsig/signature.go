@@ -116,9 +116,6 @@ func (s *signature) readTransforms(reference *xmltree.Element) error {
 			return refuse(Unsupported, rule.Transform, "line %d: the transform %.80q is not accepted", t.Line, name)
 		}
 	}
-	if len(list) > 2 {
-		return refuse(Unsupported, rule.Transform, "line %d: more than two transforms", transforms.Line)
-	}
 	return nil
 }
 
