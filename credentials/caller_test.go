@@ -32,6 +32,10 @@ func TestCallers(t *testing.T) {
 	if c := w.z.Identify(pki.Raw(carol), now); c.Err == nil || !c.URN.IsZero() || c.Chain != nil {
 		t.Errorf("vouched for as %s without the certificate between", c.URN)
 	}
+	_, err := w.z.Authorize(w.z.Identify(pki.Raw(w.alice), now), nil, "", credentials.RightAllocate, now.AddDate(2, 0, 0))
+	if err == nil || !strings.Contains(err.Error(), "your certificate, or one above it, expired") {
+		t.Errorf("a caller whose certificate has expired since: %v", err)
+	}
 }
 
 func FuzzIdentify(f *testing.F) {

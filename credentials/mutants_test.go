@@ -50,7 +50,7 @@ var mutants = []struct {
 		{rule.CallerIsOwner, `case !s.owner.Equal(g.caller):`, `case false:`, accepted("meaning")},
 		{rule.CredentialCount, `case len(p) > MaxCredentials:`, `case false:`, accepted("meaning")},
 		{rule.CredentialCount, `if len(p) > MaxCredentials {`, `if false {`, fails(".", "TestSpeakForReadsFewCredentials")},
-		{rule.CertificateExpired, `now.After(c.Chain.Expires())`, `false`, accepted("certificate")},
+		{rule.CertificateExpired, `now.After(c.Chain.Expires())`, `false`, fails(".", "TestCallers")},
 		{rule.Privilege, `g.right.isOverSlice() && !g.right.isAllowedBy(s.privilegeNames())`, `false`, accepted("meaning")},
 	}},
 	{"cert/verify.go", []mutant{

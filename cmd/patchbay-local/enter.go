@@ -30,8 +30,8 @@ func enterCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "enter SETTINGS NODE [--] [COMMAND]",
 		Short: "Run a shell, or a command, as root in a node",
-		Long: `Run a shell, or a command, as root in a node. NODE is its name, a prefix
-of the name, or its hostname or client_id, if unique.
+		Long: `Run a shell, or a command, as root in a node. NODE is its client_id or
+hostname, such as server or server.SLICE, or the beginning of its id, if unique.
 
 The node's own PID 1 starts the command, so it is confined like all processes
 there. Only the bytes of this terminal reach the node. As with ssh, the session
