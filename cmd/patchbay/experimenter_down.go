@@ -13,8 +13,8 @@ import (
 	"patchbay/am/display"
 )
 
-const downLong = `Delete all nodes of the named slices, or of all your experiments, and wait until they are
-gone. Their files are lost. At a terminal it asks first; --yes skips the question.
+const downLong = `Delete all nodes of the named slices, or of all your experiments. The site removes them in the
+next seconds. Their files are lost. At a terminal it asks first; --yes skips the question.
 
 --all also removes your own site: it stops the server and removes the folder. Without a
 terminal, --all needs --yes.`

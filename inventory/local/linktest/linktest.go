@@ -74,7 +74,7 @@ func Measure(ctx context.Context, from, to Node, address netip.Addr, d time.Dura
 	case <-listening.found:
 	case err := <-ended:
 		ended = nil
-		return r, fmt.Errorf("the server of iperf3 does not start: %w: %s", err, clip(listening.text.String()))
+		return r, fmt.Errorf("the server of iperf3 does not start: %w", withOutput(err, listening.text.String()))
 	}
 	for _, part := range []struct {
 		stream *Stream
@@ -85,7 +85,7 @@ func Measure(ctx context.Context, from, to Node, address netip.Addr, d time.Dura
 		out, complaint := newOutput(""), newOutput("")
 		err := from.run(ctx, out, complaint, "iperf3", args...)
 		if err != nil {
-			err = fmt.Errorf("%w: %s", err, clip(complaint.text.String()))
+			err = withOutput(err, complaint.text.String())
 		}
 		if *part.stream, err = parseStream(out.text.Bytes(), address.Is6(), err); err != nil {
 			return r, fmt.Errorf("cannot measure TCP to %s: %w", address, err)
@@ -104,7 +104,7 @@ func ping(ctx context.Context, from Node, address netip.Addr, d time.Duration) (
 		err = errors.New("the output of ping is not understood")
 	}
 	if !ok {
-		return delay, fmt.Errorf("cannot ping %s: %w: %s", address, err, clip(complaint.text.String()))
+		return delay, fmt.Errorf("cannot ping %s: %w", address, withOutput(err, complaint.text.String()))
 	}
 	return delay, nil
 }
@@ -188,6 +188,14 @@ func formatRate(v float64) string {
 		return fmt.Sprintf("%.2f Mbit/s", v/1e6)
 	}
 	return fmt.Sprintf("%.1f kbit/s", v/1e3)
+}
+
+// withOutput adds what a program has printed.
+func withOutput(err error, text string) error {
+	if text = clip(text); text == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, text)
 }
 
 // clip returns a short text of one line that cannot control a terminal.
