@@ -86,7 +86,7 @@ func TestRefusedChanges(t *testing.T) {
 		{"a template", setting{compile: compiling.compile}, changeable(nil, "a", "b"), "",
 			strings.Replace(changeable(nil, "a", "b"), "</rspec>", `<source xmlns="http://patchbay.example.org/rspec/ext/template/1" component_manager_id="urn:publicid:IDN+example.org+authority+cm" language="radl">c3lzdGVtIHggKCkgZGVwbG95IHggMQ==</source></rspec>`, 1), `UNSUPPORTED 'cannot have templates; compile the source first'`,
 			changeable(nil, "b"), ""},
-		{"a locked site", setting{}, changeable(nil, "a", "b"), ready + "heed $locked", changeable(nil, "b"), "UNAVAILABLE", changeable(nil, "b"), "heed $open"},
+		{"a locked site", setting{}, changeable(nil, "a", "b"), ready + "maintenance $locked", changeable(nil, "b"), "UNAVAILABLE", changeable(nil, "b"), "maintenance $open"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			w := tt.setting.world(t, "first", tt.first, "refused", tt.refused, "neighbour", tt.neighbour, "locked", locked, "open", "")

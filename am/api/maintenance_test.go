@@ -13,8 +13,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// heed loads a maintenance file into a site.
-func (s *site) heed(text string) {
+// loadMaintenance loads a maintenance file into a site.
+func (s *site) loadMaintenance(text string) {
 	s.t.Helper()
 	p, err := maintenance.Parse([]byte(text), "maintenance.yaml")
 	if err == nil {
@@ -63,7 +63,7 @@ func TestLockdown(t *testing.T) {
 		w := newWorld(t, "locked", locked, "open", "", "none", "no rspec").play(twoStates + `
 			alice owns fresh 24h
 			mallory owns foreign 1h
-			heed $locked
+			maintenance $locked
 		`)
 		before, says := w.everything(t), ` !"power cut at noon"`
 		if tt.locked == "UNAVAILABLE" {
@@ -81,11 +81,11 @@ func TestLockdownIsReported(t *testing.T) {
 	w := newWorld(t, "locked", locked, "open", "")
 	open := strings.Count(w.play("alice ListResources").answer.at("value").text, `now="true"`)
 	story := fmt.Sprintf(`
-		heed $locked
+		maintenance $locked
 		nobody GetVersion -> value.patchbay_lockdown=<string>"power cut at noon" output=<string>"no new work is accepted for now: power cut at noon"
 		alice ListResources -> !'now="true"' %d*'now="false"'
 		alice ListResources geni_available=true -> !"<node"
-		heed $open
+		maintenance $open
 		nobody GetVersion -> !"patchbay_lockdown" output=<string>''
 		alice ListResources -> %d*'now="true"'
 	`, len(w.inventory.Components), open)
@@ -102,7 +102,7 @@ func TestMaintenanceBoundsLeases(t *testing.T) {
 	w.texts["$latest"] = "the latest time is " + begins + ", because maintenance begins at " + begins + ": new disks"
 	w.texts["$promised"] = "the latest time is " + w.at(20*time.Hour) + ", which was granted before the maintenance of " + begins + " was planned: new disks"
 	w.play(`
-		heed $planned
+		maintenance $planned
 		alice owns s1 20d
 		alice Allocate s1 x@pc1 y@pc2 -> $notice @+10m
 		alice Provision s1 -> $notice x@+3h y@+24h
@@ -110,9 +110,9 @@ func TestMaintenanceBoundsLeases(t *testing.T) {
 		alice Renew s1.x +3h0m1s -> REFUSED $latest code.am_code=<int>19
 		alice Renew s1.x +3h -> output=<string>''
 		alice Renew s1 +48h geni_extend_alap=true -> $notice x@+3h y@+48h
-		heed $open
+		maintenance $open
 		alice Renew s1.x +20h
-		heed $planned
+		maintenance $planned
 		alice Renew s1.x +21h -> REFUSED $promised
 		alice Renew s1.x +21h geni_extend_alap=true -> @+20h
 		alice Renew s1.x +19h -> @+19h
@@ -129,7 +129,7 @@ func TestMaintenanceBeginsAndEnds(t *testing.T) {
 	w.play(fmt.Sprintf(`
 		alice owns s1 20d
 		alice Allocate s1 kept@pc2
-		heed $planned
+		maintenance $planned
 		alice ListResources -> %[1]d*'now="true"'
 		pass 5m
 		alice ListResources -> %[2]d*'now="true"'
@@ -161,17 +161,17 @@ func (meanwhile) Timeout() time.Duration { return time.Minute }
 func TestLockdownWhileProvidersAreAsked(t *testing.T) {
 	var w *world
 	lock := locked
-	w = setting{prober: meanwhile{func() { w.heed(lock) }}}.world(t, "open", "")
+	w = setting{prober: meanwhile{func() { w.loadMaintenance(lock) }}}.world(t, "open", "")
 	w.play(`
 		alice owns s1 24h
 		alice Allocate s1 x -> UNAVAILABLE "power cut at noon"
 		alice Status s1 -> SEARCHFAILED
-		heed $open
+		maintenance $open
 	`)
 	lock = w.planned("pc1", 0, time.Hour)
 	w.play(`
 		alice Allocate s1 x@pc1 -> UNAVAILABLE "pc1, which is under maintenance"
-		heed $open
+		maintenance $open
 	`)
 	lock = ""
 	w.play("alice Allocate s1 x@pc2")

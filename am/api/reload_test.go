@@ -139,9 +139,9 @@ var generated = regexp.MustCompile(` generated="[^"]*"`)
 func TestReload(t *testing.T) {
 	each := func(pc, host string) offering { return offering{offered.top, pc, host} }
 	rows := []struct {
-		what string
-		to   offering
-		told string // a text that only later manifests have; "" if they stay the same
+		what  string
+		to    offering
+		later string // a text that only later manifests have; "" if they stay the same
 	}{
 		{what: "nothing", to: offered},
 		{what: "added", to: offered.with(t, "vlans:", "monitoring: {type: oml}\nvlans:")},
@@ -156,7 +156,7 @@ func TestReload(t *testing.T) {
 		{what: "another provider", to: offered.with(t, "provider: rack", "provider: other")},
 		{what: "another component_id", to: offered.with(t, "{name: pc%[1]d,", "{name: pc%[1]d, component_id: 'urn:publicid:IDN+example.org+node+rack-%[1]d',")},
 		{what: "another name", to: offered.with(t, "{name: pc%[1]d,", "{name: node%[1]d, component_id: 'urn:publicid:IDN+example.org+node+pc%[1]d',")},
-		{what: "another gateway", to: offered.with(t, "gateway: g1", "gateway: g2"), told: "g2.example.org"},
+		{what: "another gateway", to: offered.with(t, "gateway: g1", "gateway: g2"), later: "g2.example.org"},
 		{what: "another location", to: offered.with(t, "gateway: g1", "gateway: g1, location: here")},
 		{what: "interfaces renamed", to: offered.with(t, "{name: eth1,", "{name: eno1,")},
 		{what: "interfaces removed", to: offered.with(t, "interfaces: [{name: eth1, link: core}]", "interfaces: []")},
@@ -187,10 +187,10 @@ func TestReload(t *testing.T) {
 			after := show()
 			for i := range before {
 				switch {
-				case row.told == "" && before[i] != after[i]:
+				case row.later == "" && before[i] != after[i]:
 					t.Errorf("it was\n%s\nand is\n%s", before[i], after[i])
-				case row.told != "" && reloadStates[i] == "ready" && !strings.Contains(after[i], row.told):
-					t.Errorf("%s is not in %s", row.told, after[i])
+				case row.later != "" && reloadStates[i] == "ready" && !strings.Contains(after[i], row.later):
+					t.Errorf("%s is not in %s", row.later, after[i])
 				}
 			}
 			s.holdsAsOneMadeAnew(t)

@@ -248,19 +248,19 @@ func (b *bench) check(e expected) (wrong []string) {
 		}
 		return true
 	}
-	// told returns the state of a sliver in the answer.
-	told := func(a answer, u string, want am.Status, failed bool) {
+	// wants checks the state of a sliver in the answer.
+	wants := func(a answer, u string, want am.Status, failed bool) {
 		for _, s := range a.slivers(b.t) {
 			if get(s, "geni_sliver_urn") != u {
 				continue
 			}
 			got := am.Status{Allocation: am.AllocationState(get(s, "geni_allocation_status").(string)), Operational: am.OperationalState(get(s, "geni_operational_status").(string))}
 			if got != want || (get(s, "geni_error") != "") != failed {
-				complain("%s is told to be in %v, error %q; want %v, an error %v", u, got, get(s, "geni_error"), want, failed)
+				complain("%s is in %v, error %q; want %v, an error %v", u, got, get(s, "geni_error"), want, failed)
 			}
 			return
 		}
-		complain("%s is not told", u)
+		complain("%s is not in the answer", u)
 	}
 
 	form = "slice URN"
@@ -270,9 +270,9 @@ func (b *bench) check(e expected) (wrong []string) {
 		outcome(a, e.slice, was)
 	} else if outcome(a, am.Success, e.to) && e.row != "Shutdown" {
 		if e.row == "Allocate" {
-			told(a, get(a.slivers(b.t)[0], "geni_sliver_urn").(string), column("allocated"), false)
+			wants(a, get(a.slivers(b.t)[0], "geni_sliver_urn").(string), column("allocated"), false)
 		} else {
-			told(a, x, e.to, false)
+			wants(a, x, e.to, false)
 		}
 	}
 	if e.row == "Allocate" || e.row == "Shutdown" { // they take no sliver URNs
@@ -290,9 +290,9 @@ func (b *bench) check(e expected) (wrong []string) {
 		outcome(a, e.sliver, was)
 	} else if outcome(a, am.Success, e.to) {
 		if n := len(a.slivers(b.t)); n != 1 {
-			complain("%d slivers are told", n)
+			complain("the answer has %d slivers", n)
 		}
-		told(a, x, e.to, false)
+		wants(a, x, e.to, false)
 	}
 	if got := b.status(b.y); got != column(companion) {
 		complain("another sliver went to %v", got)
@@ -305,8 +305,8 @@ func (b *bench) check(e expected) (wrong []string) {
 		outcome(b.do(e.row, false, x, missing), am.SearchFailed, was)
 		form = "with one that is missing, best effort"
 		if a = b.do(e.row, true, missing, x); outcome(a, am.Success, e.to) {
-			told(a, x, e.to, false)
-			told(a, missing, absent, true)
+			wants(a, x, e.to, false)
+			wants(a, missing, absent, true)
 		}
 		return wrong
 	}
@@ -323,9 +323,9 @@ func (b *bench) check(e expected) (wrong []string) {
 	}
 	form = "with one that could, best effort"
 	if a = b.do(e.row, true, x, y, missing); outcome(a, am.Success, was) {
-		told(a, x, was, true)
-		told(a, y, b.status(b.y), false)
-		told(a, missing, absent, true)
+		wants(a, x, was, true)
+		wants(a, y, b.status(b.y), false)
+		wants(a, missing, absent, true)
 		for _, other := range expectations(b.t) {
 			if other.row == e.row && other.state == companion && b.status(b.y) != other.to {
 				complain("the other is left in %v, want %v", b.status(b.y), other.to)

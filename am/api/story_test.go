@@ -165,7 +165,7 @@ func (w *world) value(word string) string {
 }
 
 // lengths are the words of lines that are no calls.
-var lengths = map[string]int{"pass": 2, "settle": 1, "heed": 2, "thaw": 2}
+var lengths = map[string]int{"pass": 2, "settle": 1, "maintenance": 2, "thaw": 2}
 
 func (w *world) line(call, want []string, answered bool) error {
 	if n := lengths[call[0]]; n > 0 && len(call) != n || answered && (n > 0 || call[1] == "owns") {
@@ -178,8 +178,8 @@ func (w *world) line(call, want []string, answered bool) error {
 	case "settle":
 		w.settle()
 		return nil
-	case "heed":
-		w.heed(w.value(call[1]))
+	case "maintenance":
+		w.loadMaintenance(w.value(call[1]))
 		return nil
 	case "thaw":
 		return w.store.Commit(w.t.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
@@ -396,8 +396,8 @@ func (w *world) check(e *onWire, want []string) error {
 			return err
 		}
 	}
-	if len(states) > 0 && len(states) != len(e.told()) {
-		return fmt.Errorf("%d slivers, want %d", len(e.told()), len(states))
+	if len(states) > 0 && len(states) != len(e.sliverStructs()) {
+		return fmt.Errorf("%d slivers, want %d", len(e.sliverStructs()), len(states))
 	}
 	return nil
 }
@@ -427,14 +427,14 @@ func (w *world) expect(e *onWire, text, word string, states map[string]string) e
 		return nil
 	}
 	if n, ok := strings.CutPrefix(word, "#"); ok {
-		if n != strconv.Itoa(len(e.told())) {
-			return fmt.Errorf("%d slivers", len(e.told()))
+		if n != strconv.Itoa(len(e.sliverStructs())) {
+			return fmt.Errorf("%d slivers", len(e.sliverStructs()))
 		}
 		return nil
 	}
 	if id, end, ok := strings.Cut(word, "@"); ok {
 		found := false
-		for _, s := range e.told() {
+		for _, s := range e.sliverStructs() {
 			if id != "" && s.member("geni_client_id") != id {
 				continue
 			}
@@ -452,7 +452,7 @@ func (w *world) expect(e *onWire, text, word string, states map[string]string) e
 		return fmt.Errorf("%s expects no state", word)
 	}
 	states[id] = state
-	for _, s := range e.told() {
+	for _, s := range e.sliverStructs() {
 		if s.member("geni_client_id") == id {
 			if is := []string{s.member("geni_operational_status"), s.member("geni_allocation_status"), "geni_" + s.member("geni_status")}; !slices.Contains(is, "geni_"+state) {
 				return fmt.Errorf("%s is in %v, want %s", id, is, state)
@@ -463,8 +463,8 @@ func (w *world) expect(e *onWire, text, word string, states map[string]string) e
 	return fmt.Errorf("%s is not in %s", id, text)
 }
 
-// told returns the structs of slivers in an answer of either version.
-func (e *onWire) told() []*onWire {
+// sliverStructs returns the structs of slivers in an answer of either version.
+func (e *onWire) sliverStructs() []*onWire {
 	for _, path := range []string{"value.geni_slivers", "value.geni_resources", "value"} {
 		if x := e.at(path); x != nil && x.name == "array" {
 			return x.items()

@@ -83,7 +83,7 @@ func TestTrap22DeleteListsEverySliver(t *testing.T) {
 		settle
 		alice Delete s1 -> a:unallocated b:unallocated c:unallocated a@+24h b@+24h c@+10m value=<array>
 	`)
-	for _, s := range w.answer.told() {
+	for _, s := range w.answer.sliverStructs() {
 		if err := first(s.is("geni_operational_status", "string", "geni_pending_allocation"), s.is("geni_error", "string", "")); err != nil {
 			t.Error(err)
 		}

@@ -135,8 +135,8 @@ func (s *site) lines() (all []Line) {
 	return all
 }
 
-// told returns the lines in a short form.
-func (s *site) told() (all []string) {
+// shortLines returns the lines in a short form.
+func (s *site) shortLines() (all []string) {
 	s.t.Helper()
 	for _, l := range s.lines() {
 		text := l.Event
@@ -158,7 +158,7 @@ func (s *site) told() (all []string) {
 
 func (s *site) wants(want ...string) {
 	s.t.Helper()
-	if diff := cmp.Diff(want, s.told()); diff != "" {
+	if diff := cmp.Diff(want, s.shortLines()); diff != "" {
 		s.t.Errorf("the audit (-want +got):\n%s", diff)
 	}
 }
@@ -327,7 +327,7 @@ func TestUnwritableAuditIsLoudAndWaits(t *testing.T) {
 	if err := s.log.Err(); err != nil {
 		t.Error(err)
 	}
-	got := s.told() // of the second place
+	got := s.shortLines() // of the second place
 	if len(got) != waiting+2 || got[0] != "open" || got[1] != "call call1" || got[len(got)-1] != "lost" {
 		t.Errorf("%d lines: %q … %q", len(got), got[:3], got[len(got)-1])
 	}
@@ -337,7 +337,7 @@ func TestUnwritableAuditIsLoudAndWaits(t *testing.T) {
 	id := s.commit()
 	s.answered(id)
 	s.crash()
-	got = s.told()
+	got = s.shortLines()
 	if want := []string{"lost", "call call3", "call call2 recovered"}; !cmp.Equal(got[len(got)-3:], want) {
 		t.Errorf("the audit ends with %q, want %q", got[len(got)-3:], want)
 	}
@@ -394,12 +394,12 @@ func TestWhatSliversHold(t *testing.T) {
 		l.Component != name("node", "pc1").String() || l.Request != "call1" {
 		t.Errorf("the line of a sliver is %+v", l)
 	}
-	before := len(s.told())
+	before := len(s.shortLines())
 	s.crash()
 	if err := s.log.Start("example.org"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"start", "holds sliver+A 192.0.2.10 again", "told"}, s.told()[before:]); diff != "" {
+	if diff := cmp.Diff([]string{"start", "holds sliver+A 192.0.2.10 again", "told"}, s.shortLines()[before:]); diff != "" {
 		t.Errorf("after a crash (-want +got):\n%s", diff)
 	}
 }

@@ -65,7 +65,7 @@ func TestLostLinesAreDoubted(t *testing.T) {
 	h.log.path = path
 	h.at(60).log.maintain()
 	h.log.recordAgain(t.Context())
-	told := h.told()
+	told := h.shortLines()
 	want := []string{"lost", "holds sliver+B 192.0.2.1 again", "holds sliver+C 192.0.2.1 again", "told"}
 	got := told[len(told)-4:]
 	slices.Sort(got[1:3])
@@ -73,7 +73,7 @@ func TestLostLinesAreDoubted(t *testing.T) {
 		t.Errorf("it ends with %q, want %q", got, want)
 	}
 	h.log.recordAgain(t.Context())
-	if n := len(h.told()); n != len(told) {
+	if n := len(h.shortLines()); n != len(told) {
 		t.Errorf("%d lines more, with nothing lost", n-len(told))
 	}
 	h.at(70).log.Act(Act{What: "x"})

@@ -52,8 +52,8 @@ func lay(t *testing.T, dir, name string, probe bool) {
 type behaviour struct {
 	// Refuses are the kinds of error for components, in a dry run and for real.
 	Refuses map[string]string
-	// Dry is what a whole dry run does: "exit", "top" (a top-level error), "hang", or
-	// "wait" until behave is called again.
+	// Dry is how each dry run goes wrong: "exit", "top" (a top-level error), "hang", or
+	// "wait", which lasts until behave is called again.
 	Dry string
 	// Kills is a component that kills every dry run it is in.
 	Kills string

@@ -265,7 +265,7 @@ func (o origin) merge(v *viper.Viper, text []byte) error {
 		text, _ = yaml.Marshal(doc)
 	}
 	if err := v.MergeConfig(bytes.NewReader(text)); err != nil {
-		clear(o.lines)
+		clear(o.lines) // no value is read
 		r.Wrong(nil, "this cannot be read: %v", errors.Unwrap(err))
 	}
 	return configError(r.Err())

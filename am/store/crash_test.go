@@ -23,7 +23,7 @@ import (
 const writerEnv = "PATCHBAY_TEST_WRITER"
 
 // runAsWriter commits until it is killed, and prints each name once its commit is
-// acknowledged. With "nobody:" before the path it first becomes that user.
+// acknowledged. If the path begins with "nobody:", the process first becomes that user.
 func runAsWriter() bool {
 	path := os.Getenv(writerEnv)
 	if path == "" {

@@ -34,11 +34,11 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	if err := cmd.RunAsOwner(p.Dir); err != nil { // the provider writes to its own folder
 		return nil, err
 	}
-	execute := (*executable.Command).Run
+	run := cmd.Run
 	if p.Execute != nil {
-		execute = func(cmd *executable.Command, ctx context.Context) (bool, error) { return p.Execute(ctx, cmd) }
+		run = func(ctx context.Context) (bool, error) { return p.Execute(ctx, cmd) }
 	}
-	held, err := execute(cmd, ctx)
+	held, err := run(ctx)
 	stderr.flush()
 	if exit, ok := errors.AsType[*executable.ExitError](err); ok {
 		text := "ended with %w, so its answer is ignored"
