@@ -211,7 +211,7 @@ func probeNamesEachMutant(t *testing.T, lab *probeLab) {
 		}
 	})
 	for i, m := range probeMutants {
-		if !require.Daily(i, 8) { // each row is a whole probe
+		if !require.Daily(i, 14) { // each row is a whole probe
 			continue
 		}
 		t.Run(m.check+" "+m.name, func(t *testing.T) {

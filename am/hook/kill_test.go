@@ -15,6 +15,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 )
 
@@ -83,7 +84,7 @@ echo "$PATCHBAY_EVENT_SLICE $sliver $PATCHBAY_EVENT_ID" >>told
 		}
 		return info.Size()
 	}
-	const kills = 12
+	kills := require.Rounds(5, 12)
 	for range kills {
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), "HOOK_CHILD=killed", "HOOK_DIR="+dir)

@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"patchbay/am"
+	"patchbay/am/testkit/require"
 )
 
 // writerEnv makes the test binary a writer on the file it names.
@@ -83,10 +84,7 @@ func writer(t *testing.T, path string) *exec.Cmd {
 // TestKilledWriterLosesNothing kills a writer many times directly after an acknowledged commit, and
 // checks that every acknowledged commit is in the store.
 func TestKilledWriterLosesNothing(t *testing.T) {
-	rounds := 15
-	if testing.Short() {
-		rounds = 3
-	}
+	rounds := require.Rounds(6, 15)
 	path := filepath.Join(t.TempDir(), "store.db")
 	acknowledged := map[string]bool{}
 	for round := range rounds {

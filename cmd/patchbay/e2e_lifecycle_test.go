@@ -61,6 +61,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	// Less time in the garbage collector, here and in the programs that tests start.
+	os.Setenv("GOMEMLIMIT", "off")
 	debug.SetGCPercent(400)
 	os.Setenv("GOGC", "400")
 	// Tests work faster than people, so the limit on changes is high.
