@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -19,31 +20,88 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// built is a folder with the program, the image and a key, made when a test first needs them.
+// built is a folder with the programs, the image and a key, made when a test first needs them.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "patchbay-lxd")
 	if err != nil {
 		return dir, err
 	}
-	image := filepath.Join(dir, "image")
-	for _, command := range [][]string{
-		{"env", "CGO_ENABLED=0", "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir, ".", "../patchbay-local"},
-		{"go", "build", "-trimpath", "-o", dir + "/patchbay", "../patchbay"},
+	// The flags are those of the tests of cmd/patchbay, so that go compiles the packages once for both.
+	if err := runAll([][]string{
+		{"env", "CGO_ENABLED=0", "go", "build", "-ldflags=-s -w", "-o", dir, ".", "../patchbay-local"},
+		{"go", "build", "-ldflags=-s -w", "-o", dir + "/patchbay", "../patchbay"},
 		{"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "alice", "-f", dir + "/key"},
-		{"mkdir", "-p", image},
-		{"mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include=systemd-sysv,udev,openssh-server,iproute2,iputils-ping,python3-minimal",
-			`--customize-hook=printf "[Match]\nName=eth0\n[Network]\nDHCP=yes\n" >"$1/etc/systemd/network/eth0.network"`,
-			`--customize-hook=chroot "$1" systemctl enable systemd-networkd`, "bookworm", image + "/rootfs"},
-		{"sh", "-c", `rm -f "$0"/rootfs/etc/ssh/ssh_host_*; printf 'architecture: %s\ncreation_date: 1700000000\n' "$(uname -m)" >"$0"/metadata.yaml`, image},
-		{"tar", "-C", image, "-cf", dir + "/image.tar", "metadata.yaml", "rootfs"},
-		{"rm", "-rf", image},
-	} {
-		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-			return dir, fmt.Errorf("%q: %w\n%s", command, err, out)
+	}); err != nil {
+		return dir, err
+	}
+	image, err := keptImage()
+	if err != nil {
+		return dir, err
+	}
+	return dir, os.Symlink(image, filepath.Join(dir, "image.tar"))
+})
+
+// keptImage returns the path of the image. Making it takes a minute of the processor, so it is kept in the
+// folder .cache until the commands that make it change; "make clean" removes it.
+func keptImage() (string, error) {
+	folder, err := filepath.Abs("../../.cache")
+	if err == nil {
+		err = os.MkdirAll(folder, 0o755)
+	}
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", imageCommands("image", "image.tar")))
+	image := filepath.Join(folder, fmt.Sprintf("lxd-image-%x.tar", sum[:8]))
+	if _, err := os.Stat(image); err == nil {
+		return image, nil
+	}
+	work, err := os.MkdirTemp("", "patchbay-lxd-image")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	unfinished := fmt.Sprintf("%s.%d", image, os.Getpid()) // in the same folder, so that the rename is atomic
+	defer os.Remove(unfinished)
+	if err := runAll(imageCommands(filepath.Join(work, "image"), unfinished)); err != nil {
+		return "", err
+	}
+	old, err := filepath.Glob(filepath.Join(folder, "lxd-image-*.tar"))
+	if err != nil {
+		return "", err
+	}
+	for _, path := range old {
+		if err := os.Remove(path); err != nil {
+			return "", err
 		}
 	}
-	return dir, nil
-})
+	return image, os.Rename(unfinished, image)
+}
+
+// imageCommands make the image of a small Debian in the file tarball, by way of a folder. The image lacks
+// documentation and translations, because LXD hashes, copies and unpacks everything in it.
+func imageCommands(folder, tarball string) [][]string {
+	root := folder + "/rootfs"
+	return [][]string{
+		{"mkdir", "-p", folder},
+		{"mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include=systemd-sysv,udev,openssh-server,iproute2,iputils-ping,python3-minimal",
+			"--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=path-exclude=/usr/share/doc/*",
+			`--customize-hook=printf "[Match]\nName=eth0\n[Network]\nDHCP=yes\n" >"$1/etc/systemd/network/eth0.network"`,
+			`--customize-hook=chroot "$1" systemctl enable systemd-networkd`, "bookworm", root},
+		{"sh", "-c", `rm -f "$0"/etc/ssh/ssh_host_*; printf 'architecture: %s\ncreation_date: 1700000000\n' "$(uname -m)" >"$1"/metadata.yaml`, root, folder},
+		{"tar", "-C", folder, "-cf", tarball, "metadata.yaml", "rootfs"},
+	}
+}
+
+// runAll runs commands one after another until one fails.
+func runAll(commands [][]string) error {
+	for _, command := range commands {
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%q: %w\n%s", command, err, out)
+		}
+	}
+	return nil
+}
 
 var isBuilt bool
 
