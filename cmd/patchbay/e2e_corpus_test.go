@@ -240,6 +240,7 @@ func (s *corpusSite) checkLinks(ctx context.Context, manifest string, o *corpusO
 // TestOnHostCorpusRequestsRun runs real requests from the field on a site with real
 // nodes.
 func TestOnHostCorpusRequestsRun(t *testing.T) {
+	t.Parallel() // it mostly waits
 	requests := readCorpus(t)
 	all := os.Getenv("PATCHBAY_CORPUS_ALL") != ""
 	if !all {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,17 +22,25 @@ import (
 	"patchbay/inventory/local"
 )
 
+// examineHost runs patchbay-local doctor once for all tests, since it starts nodes and takes seconds.
+var examineHost = sync.OnceValues(func() ([]byte, error) {
+	bin, err := programs()
+	if err != nil {
+		return nil, err
+	}
+	return exec.Command(filepath.Join(bin, "patchbay-local"), "doctor", "--quiet").Output()
+})
+
 // requireLocalHost skips the test on a host that cannot run the local testbed, or fails
 // it if that is required.
 func requireLocalHost(t testing.TB) {
 	t.Helper()
 	require.Root(t)
 	require.SSH(t)
-	bin, err := programs()
-	if err != nil {
+	if _, err := programs(); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(filepath.Join(bin, "patchbay-local"), "doctor", "--quiet").Output()
+	out, err := examineHost()
 	switch {
 	case err == nil:
 	case require.Required("local"):
@@ -283,6 +292,7 @@ func TestOnHostLife(t *testing.T) {
 // TestOnHostSiteWithoutRights serves a site as a user without rights, with a testbed that
 // root has started.
 func TestOnHostSiteWithoutRights(t *testing.T) {
+	t.Parallel() // it mostly waits
 	s := newLocalSite(t, "plain.example.org")
 	s.createUsers("first")
 	const nobody = 65534
@@ -325,6 +335,7 @@ func (s *localSite) startNodes() {
 // TestOnHostProviderFollowsContract runs the conformance suite for providers with the
 // local testbed.
 func TestOnHostProviderFollowsContract(t *testing.T) {
+	t.Parallel() // it mostly waits
 	s := newLocalSite(t, "contract.example.org")
 	s.startNodes()
 	settings, err := local.ReadSettings(s.settings)

@@ -199,6 +199,7 @@ func (x *setupSlice) wantBalanced() {
 
 // TestOnHostSetup runs the experiment of the guide "setup" on real nodes.
 func TestOnHostSetup(t *testing.T) {
+	t.Parallel() // it mostly waits
 	x := newSetupSite(t, "tiers").slice(t, "tiers")
 	x.create(threeTiers(t))
 	all := x.awaitSetUp()

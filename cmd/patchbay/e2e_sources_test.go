@@ -74,6 +74,7 @@ deploy small_node 1
 // TestOnHostSources compiles a blueprint and a RADL document for a site with real nodes, and
 // checks what the steps of the nodes have done.
 func TestOnHostSources(t *testing.T) {
+	t.Parallel() // it mostly waits
 	require.Tool(t, "ansible-playbook")
 	s := newSetupSite(t, "blueprint", "radl")
 	offer := s.offer(t)

@@ -86,12 +86,16 @@ func TestGuides(t *testing.T) {
 
 // TestOnHostGuides runs the same with the commands for root, which make real nodes.
 func TestOnHostGuides(t *testing.T) {
+	t.Parallel() // it mostly waits
 	requireLocalHost(t)
 	for name, file := range guideFiles(t) {
 		if !strings.Contains(readFile(t, file), "\n```sh root") {
 			continue
 		}
-		t.Run(name, func(t *testing.T) { runGuide(t, file, "user root") })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runGuide(t, file, "user root")
+		})
 	}
 }
 
