@@ -20,24 +20,36 @@ func (b *bed) initProcess(name string) int {
 	return state.Pid
 }
 
-// testChanges changes nodes in place; each kind of change keeps the first process of each node.
+// Steps of the first node of testChanges. The last one of a setup is replaced.
+const (
+	firstStep = `{"kind":"execute","shell":"sh","command":"echo first >>/etc/steps","stage":1}`
+	oldStep   = `{"kind":"execute","shell":"sh","command":"echo old >>/etc/steps; sleep 1000","stage":2}`
+	newStep   = `{"kind":"execute","shell":"sh","command":"echo new >>/etc/steps","stage":2}`
+)
+
+// withSteps sets the steps of an update.
+func withSteps(update map[string]any, steps ...string) map[string]any {
+	should := update["should"].(map[string]any)
+	should["setup"], should["setup_stage"] = steps, "9"
+	return update
+}
+
+// beginChanges makes the nodes of testChanges. A running step keeps the first one from being ready for half a
+// minute, in which the test has other work.
+func beginChanges(b *bed) {
+	member := b.hostname()
+	b.set(withSteps(b.node(id(1), member, lanLink(1, 0)), firstStep, oldStep), b.node(id(2), member, lanLink(2, 0)), b.node(id(3), member))
+}
+
+// lanLink is the interface of a node with this number.
+func lanLink(n, capacity int) link {
+	return link{"lan", "one", fmt.Sprintf("10.128.0.%d/24", n), capacity}
+}
+
+// testChanges changes the nodes of beginChanges in place; each kind of change keeps the first process of each node.
 func testChanges(t *testing.T, b *bed) {
 	member := b.hostname()
-	shared, only := `{"kind":"execute","shell":"sh","command":"echo first >>/etc/steps","stage":1}`, `{"kind":"execute","shell":"sh","command":"echo old >>/etc/steps; sleep 1000","stage":2}`
-	next := `{"kind":"execute","shell":"sh","command":"echo new >>/etc/steps","stage":2}`
 	serial := 0
-	change := func(n map[string]any, steps ...string) map[string]any {
-		should := n["should"].(map[string]any)
-		if serial > 0 {
-			should["change_serial"] = fmt.Sprint(serial)
-		}
-		if len(steps) > 0 {
-			should["setup"], should["setup_stage"] = steps, "9"
-		}
-		return n
-	}
-	lan := func(n, capacity int) link { return link{"lan", "one", fmt.Sprintf("10.128.0.%d/24", n), capacity} }
-	b.set(change(b.node(id(1), member, lan(1, 0)), shared, only), b.node(id(2), member, lan(2, 0)), b.node(id(3), member))
 	nodes := b.await(id(1), id(2), id(3))
 	var before []int
 	for _, n := range nodes {
@@ -55,7 +67,7 @@ func testChanges(t *testing.T, b *bed) {
 		t.Helper()
 		serial++
 		for _, u := range updates {
-			change(u)
+			u["should"].(map[string]any)["change_serial"] = fmt.Sprint(serial)
 			b.set(u) // each by its own call, as the server may do
 			if killed {
 				time.Sleep(time.Duration(serial*70) * time.Millisecond)
@@ -71,7 +83,6 @@ func testChanges(t *testing.T, b *bed) {
 			}
 		}
 	}
-	steps := func(u map[string]any, list ...string) map[string]any { return change(u, list...) }
 	ping := func(from int, address string, works bool) {
 		t.Helper()
 		if _, err := b.trySSH("root", nodes[from-1], "ping -c 1 -W 2 "+address); (err == nil) != works {
@@ -80,37 +91,37 @@ func testChanges(t *testing.T, b *bed) {
 	}
 	for _, killed := range []bool{false, true} {
 		// The capacity changes on both nodes.
-		carryOut(killed, steps(b.node(id(1), member, lan(1, 20_000)), shared, only), b.node(id(2), member, lan(2, 20_000)))
+		carryOut(killed, withSteps(b.node(id(1), member, lanLink(1, 20_000)), firstStep, oldStep), b.node(id(2), member, lanLink(2, 20_000)))
 		for _, n := range []int{1, 2} {
 			if got := limits(id(n)); got != "20000kbit" {
 				t.Errorf("node %d has the limit %q", n, got)
 			}
 		}
 		// A node joins.
-		carryOut(killed, b.node(id(3), member, lan(3, 20_000)))
+		carryOut(killed, b.node(id(3), member, lanLink(3, 20_000)))
 		ping(3, "10.128.0.1", true)
 		ping(2, "10.128.0.3", true)
 		b.ssh("root", nodes[0], "cat /proc/1/comm") // its login is as before
 		// Three nodes change the capacity, each by its own call.
-		carryOut(killed, steps(b.node(id(1), member, lan(1, 0)), shared, only), b.node(id(2), member, lan(2, 0)), b.node(id(3), member, lan(3, 0)))
+		carryOut(killed, withSteps(b.node(id(1), member, lanLink(1, 0)), firstStep, oldStep), b.node(id(2), member, lanLink(2, 0)), b.node(id(3), member, lanLink(3, 0)))
 		for _, n := range []int{1, 2, 3} {
 			if got := limits(id(n)); got != "" {
 				t.Errorf("node %d has the limit %q", n, got)
 			}
 		}
 		// A node moves to a new link, and another leaves.
-		carryOut(killed, b.node(id(3), member, link{"other", "one", "10.129.0.3/24", 0}), steps(b.node(id(1), member, lan(1, 0), link{"other", "one", "10.129.0.1/24", 0}), shared, only))
+		carryOut(killed, b.node(id(3), member, link{"other", "one", "10.129.0.3/24", 0}), withSteps(b.node(id(1), member, lanLink(1, 0), link{"other", "one", "10.129.0.1/24", 0}), firstStep, oldStep))
 		ping(3, "10.129.0.1", true)
 		ping(2, "10.128.0.1", true)
 		ping(2, "10.128.0.3", false)
-		carryOut(killed, b.node(id(3), member), steps(b.node(id(1), member, lan(1, 0)), shared, only))
+		carryOut(killed, b.node(id(3), member), withSteps(b.node(id(1), member, lanLink(1, 0)), firstStep, oldStep))
 		ping(2, "10.128.0.1", true)
 		if out := b.ssh("root", nodes[2], "ls /sys/class/net"); strings.Contains(out, "eth1") {
 			t.Errorf("a node that left its link has %q", out)
 		}
 	}
 	// A step is replaced: the old one ends, an equal one keeps its result.
-	carryOut(false, steps(b.node(id(1), member, lan(1, 0)), shared, next))
+	carryOut(false, withSteps(b.node(id(1), member, lanLink(1, 0)), firstStep, newStep))
 	wait.Until(t, "the new step has not ended", func() bool {
 		r := b.get(id(1))
 		return len(r) == 1 && len(r[0].Services) == 2 && strings.Contains(r[0].Services[0], `"done"`) && strings.Contains(r[0].Services[1], `"done"`)

@@ -23,14 +23,15 @@ func TestLife(t *testing.T) {
 	b := newBed(t, 1)
 	b.sub("suite", func(t *testing.T) {
 		providertest.Run(t, filepath.Join(b.prov, "lxd.prov"), providertest.Options{
-			Node: provider.Resource{"component": b.hostname()}, Poll: 100 * time.Millisecond,
+			Node: provider.Resource{"component": b.hostname()}, Poll: 300 * time.Millisecond, // a get is a process and calls of LXD, so frequent ones would delay it
 		})
 		if left := b.get(); len(left) > 0 {
 			t.Errorf("the suite left %v", left)
 		}
 	})
+	beginChanges(b)
 	b.sub("restart ends steps", func(t *testing.T) {
-		n := b.node(id(1), b.hostname())
+		n := b.node(id(4), b.hostname())
 		n["should"].(map[string]any)["setup"] = []string{
 			`{"kind":"execute","shell":"sh","command":"echo begun; sleep 1000"}`,
 			`{"kind":"execute","shell":"sh","command":"echo once >>/etc/once"}`,
@@ -38,19 +39,19 @@ func TestLife(t *testing.T) {
 		b.set(n)
 		reports := func(i int, text string) func() bool {
 			return func() bool {
-				r := b.get(id(1))
+				r := b.get(id(4))
 				return len(r) == 1 && len(r[0].Services) == 2 && strings.Contains(r[0].Services[i], text)
 			}
 		}
 		wait.Until(t, "the output of the running step is not reported", reports(0, `"output":"begun\n"`))
-		b.set(update(id(1), map[string]any{"restart_serial": "1"}))
+		b.set(update(id(4), map[string]any{"restart_serial": "1"}))
 		wait.Until(t, "the step has not ended with the node", reports(0, "it ended with the node, which was restarted"))
 		wait.Until(t, "the next step has not run", reports(1, `"state":"done"`))
-		if once := b.ssh("root", b.await(id(1))[0], "cat /etc/once"); once != "once\n" {
+		if once := b.ssh("root", b.await(id(4))[0], "cat /etc/once"); once != "once\n" {
 			t.Errorf("a step has run so often: %q", once)
 		}
-		b.set(absent(id(1)))
-		b.awaitGone(id(1))
+		b.set(absent(id(4)))
+		b.awaitGone(id(4))
 	})
 	b.sub("changes", func(t *testing.T) { testChanges(t, b) })
 	b.sub("server", func(t *testing.T) {
