@@ -95,6 +95,7 @@ func newBinding(r *Request, x *occupancy) *binding {
 		linkSlots:  map[classKey][]int{},
 		explained:  map[explainedKey]Reason{},
 		forbids:    map[demand]bool{},
+		options:    map[optionsKey][]option{},
 		work:       &r.work,
 		freeTexts:  map[*inventory.SliverType]string{},
 	}
@@ -160,6 +161,7 @@ type binding struct {
 	linkSlots map[classKey][]int    // results of slotsOnLinks
 	closed    map[classKey][]string // results of closedIn
 	explained map[explainedKey]Reason
+	options   map[optionsKey][]option      // results of optionsFor
 	forbids   map[demand]bool              // results of permitPrevents for single nodes
 	ofType    map[string][]*inventory.Link // results of Inventory.LinksOfType
 	linkByURN map[string]int               // the index in Inventory.Links, by the key of the URN
@@ -180,6 +182,7 @@ type node struct {
 	done       bool   // has a component, or is refused
 	refused    bool
 	matching   *matching              // of its constraints; nil for none
+	options    []option               // its sliver type and image, and those that come after them
 	fixed      bool                   // its component must not change any more
 	portsAsked []*inventory.Interface // the requested physical interface of each interface; nil for any
 	within     *inventory.Link        // physical link that the node must use; nil for any

@@ -37,6 +37,9 @@ func (b *binding) bindGroup(name string, g colocated) {
 	if !ok && b.leaveOutPreferences(g) {
 		i, ok = b.hostFor(g)
 	}
+	if !ok {
+		i, ok = b.hostForOthers(g)
+	}
 	forbidden := !ok && b.permitPrevents(g[0], len(g), g.want, g.suits)
 	for _, n := range g {
 		switch {
@@ -48,6 +51,33 @@ func (b *binding) bindGroup(name string, g colocated) {
 			b.refuseGroup(n, name, len(g))
 		}
 	}
+}
+
+// hostForOthers returns a host on which the nodes fit with the second, or third, option of each and
+// so on. If there is none, they keep their options.
+func (b *binding) hostForOthers(g colocated) (i int32, ok bool) {
+	was := make([]option, len(g))
+	for k, n := range g {
+		was[k] = n.option()
+	}
+	for rest := true; rest && !b.work.isOver(); {
+		rest = false
+		for _, n := range g {
+			if len(n.options) > 1 {
+				rest, n.options = true, n.options[1:]
+				n.use(n.options[0])
+			}
+		}
+		if rest {
+			if i, ok = b.hostFor(g); ok {
+				return i, true
+			}
+		}
+	}
+	for k, n := range g {
+		n.use(was[k])
+	}
+	return 0, false
 }
 
 // leaveOutPreferences returns false if the nodes have none.

@@ -53,8 +53,9 @@ func (b *binding) resolveKept(n *node, x *am.Sliver) {
 			b.setSliverType(n, t)
 		}
 	}
-	if n.Node.DiskImage == "" && n.Node.DiskImageURL == "" {
+	if n.Node.DiskImage == "" && n.Node.DiskImageURL == "" && n.Image != x.Image {
 		n.Image = x.Image
+		n.matching = b.matchingOf(n)
 	}
 }
 

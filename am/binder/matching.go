@@ -92,12 +92,30 @@ func (b *binding) matchingOf(n *node) *matching {
 	if n.Node.Match == nil {
 		return nil
 	}
-	text, known := b.texts[n.Node]
+	return b.matchingFor(n, n.Node, b.textOf(n.Node), n.Node.Match)
+}
+
+// textOf returns constraintText of a node of the request.
+func (b *binding) textOf(n *rspec.Node) string {
+	text, known := b.texts[n]
 	if !known {
-		text = constraintText(n.Node)
-		b.texts[n.Node] = text
+		text = constraintText(n)
+		b.texts[n] = text
 	}
-	return b.matchingFor(n, n.Node, text, n.Node.Match)
+	return text
+}
+
+// mayCompare reports whether the request may compare constraints like those of n once more.
+func (b *binding) mayCompare(n *rspec.Node) bool { return b.compared+b.comparisons(n) <= maxCompared }
+
+// comparisons is what one matching of the constraints of n adds to Request.compared.
+func (b *binding) comparisons(n *rspec.Node) int {
+	_, first := b.kindsOf()
+	constraints := len(n.Require)
+	for _, p := range n.Prefer {
+		constraints += len(p.Constraints)
+	}
+	return len(first) * constraints * (len(n.Prefer) + 1)
 }
 
 // requiredOnly returns the matching of a node without its preferences.
@@ -122,11 +140,7 @@ func (b *binding) matchingFor(n *node, c *rspec.Node, text string, r *match.Requ
 	m := b.matchings[k]
 	if m == nil {
 		kinds, first := b.kindsOf()
-		constraints := len(c.Require)
-		for _, p := range c.Prefer {
-			constraints += len(p.Constraints)
-		}
-		b.compared += len(first) * constraints * (len(c.Prefer) + 1)
+		b.compared += b.comparisons(c)
 		if len(b.matchings) > 0 && b.compared > maxCompared {
 			b.refuseFor(n, "require", am.TooBig, "the request has too many different sets of constraints for %d kinds of components; use equal constraints for more nodes, or fewer preferences", len(first))
 			return nil

@@ -23,7 +23,7 @@ func (b *binding) bindFree() {
 	}
 	p := placement{b, map[int32][]*node{}}
 	failed, moved := p.place(all)
-	wanted := map[*node]*matching{}
+	wanted := map[*node]option{}
 	if len(failed) > 0 && !b.work.isOver() && p.relax(all, wanted) {
 		moved = true
 		failed, _ = p.place(all)
@@ -91,7 +91,7 @@ func (p *placement) place(all []*node) (failed []*node, moved bool) {
 		if p.placeFree(n) {
 			continue
 		}
-		if moved = true; !p.move(n, map[int32]bool{}) {
+		if moved = true; !p.move(n, map[int32]bool{}) && !p.placeOther(n) {
 			failed = append(failed, n)
 		}
 	}
@@ -99,12 +99,12 @@ func (p *placement) place(all []*node) (failed []*node, moved bool) {
 }
 
 // relax removes all nodes from their components, and leaves out the preferences of those that may
-// use shared components. wanted receives the matchings with the preferences. If there are none,
+// use shared components. wanted receives the options with the preferences. If there are none,
 // relax changes nothing and returns false.
-func (p *placement) relax(all []*node, wanted map[*node]*matching) bool {
+func (p *placement) relax(all []*node, wanted map[*node]option) bool {
 	for _, n := range all {
 		if n.matching != nil && len(n.Node.Prefer) > 0 && len(p.baseOf(n.demand()).shared) > 0 {
-			wanted[n] = n.matching
+			wanted[n] = n.option()
 		}
 	}
 	if len(wanted) == 0 {
@@ -114,7 +114,7 @@ func (p *placement) relax(all []*node, wanted map[*node]*matching) bool {
 		if n.Component != nil {
 			p.take(n)
 		}
-		if wanted[n] != nil {
+		if _, isWanted := wanted[n]; isWanted {
 			n.matching = p.requiredOnly(n)
 		}
 	}
@@ -182,19 +182,19 @@ func (p *placement) displace(n *node, i int32, visited map[int32]bool) bool {
 }
 
 // improve gives each node, in order, the best candidate that leaves a component for all others.
-// wanted has the matchings of the nodes whose preferences were left out.
-func (p *placement) improve(all []*node, wanted map[*node]*matching) {
+// wanted has the options of the nodes whose preferences were left out.
+func (p *placement) improve(all []*node, wanted map[*node]option) {
 	for _, n := range all {
 		if !p.work.add(len(p.candidates)) { // of resetCursors
 			return
 		}
-		at, was := p.take(n), n.matching
-		if m := wanted[n]; m != nil {
-			n.matching = m
+		at, was := p.take(n), n.option()
+		if o, isWanted := wanted[n]; isWanted {
+			n.use(o)
 		}
 		p.resetCursors()
 		if n.fixed = true; !p.placeBest(n) {
-			n.matching = was
+			n.use(was)
 			p.put(n, at)
 		}
 	}

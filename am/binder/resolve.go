@@ -46,6 +46,7 @@ func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 		t = b.Permit.firstAllowed(c.SliverTypes)
 	}
 	switch {
+	case b.chooseOption(n, t, c):
 	case !c.Offers(t):
 		b.refuseFor(n, "sliver_type", am.Unsupported, "%s does not offer %s; it offers %s", c.Name, t.Name, list(c.SliverTypes, typeName))
 	case n.hardware != "" && !slices.Contains(c.HardwareTypes, n.hardware):
@@ -57,7 +58,7 @@ func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 
 func (b *binding) setTypeAndImageUnbound(n *node) {
 	t, ok := b.sliverTypeOf(n)
-	if !ok {
+	if !ok || b.chooseOption(n, t, nil) {
 		return
 	}
 	if !b.exists(classKey{sliverType: t, hardware: n.hardware}) && n.Node.SliverType == "" {

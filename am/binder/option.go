@@ -1,0 +1,135 @@
+package binder
+
+import (
+	"slices"
+
+	"patchbay/inventory"
+)
+
+// option is a sliver type with an image that a node with constraints may get.
+type option struct {
+	sliverType *inventory.SliverType
+	image      string // empty if the type has none
+	matching   *matching
+}
+
+// optionsKey is equal for nodes that may get the same options.
+type optionsKey struct {
+	constraints, sliverType, image, url, hardware string
+	component                                     *inventory.Component // nil for any
+}
+
+// chooseOption gives a node with required constraints its sliver type and image: the first option that a
+// component in service satisfies and for which one is free. If none is free, the first option
+// decides how the node is refused. c is the component of the node; nil if it names none. first is
+// the type that comes first. chooseOption returns false if the node has no such constraints, or if no
+// option satisfies them. Slivers that exist keep what they have.
+func (b *binding) chooseOption(n *node, first *inventory.SliverType, c *inventory.Component) bool {
+	if len(n.Node.Require) == 0 || n.Node.Match == nil || b.Kept[n.Node.ClientID] != nil {
+		return false
+	}
+	key := optionsKey{b.textOf(n.Node), n.Node.SliverType, n.Node.DiskImage, n.Node.DiskImageURL, n.hardware, c}
+	options, known := b.options[key]
+	if !known {
+		options = b.optionsFor(n, first, c)
+		b.options[key] = options
+	}
+	if len(options) == 0 {
+		return false
+	}
+	for n.options = options; len(n.options) > 0; n.options = n.options[1:] {
+		n.use(n.options[0])
+		if c != nil && b.check(int32(c.Index), n.want(c)) == fits || c == nil && len(b.candidatesOf(n).runs) > 0 {
+			return true
+		}
+	}
+	n.use(options[0])
+	return true
+}
+
+func (n *node) option() option { return option{n.SliverType, n.Image, n.matching} }
+
+// use gives the node an option.
+func (n *node) use(p option) { n.SliverType, n.Image, n.matching = p.sliverType, p.image, p.matching }
+
+// optionsFor returns the options for a node in the order of preference: those of the first type, then
+// those of the other types in the order of the inventory, if the node names no type. The default image of a
+// type comes before its others. It leaves out options whose type is not permitted, or
+// whose constraints no permitted component in service satisfies.
+func (b *binding) optionsFor(n *node, first *inventory.SliverType, c *inventory.Component) (options []option) {
+	types := []*inventory.SliverType{first}
+	if n.Node.SliverType == "" {
+		types = append(types, b.x.inv.SliverTypes...)
+	}
+	for i, t := range types {
+		if i > 0 && t == first || !b.Permit.sliverType(t) {
+			continue
+		}
+		if k := (classKey{sliverType: t, hardware: n.hardware}); c != nil && !k.has(c) || c == nil && !b.exists(k) {
+			continue
+		}
+		for _, image := range b.imagesFor(n, t) {
+			if len(b.matchings) > 0 && !b.mayCompare(n.Node) || b.work.isOver() {
+				return options
+			}
+			p := option{sliverType: t, image: image}
+			n.use(p)
+			p.matching = b.matchingOf(n)
+			if k := (classKey{sliverType: t, hardware: n.hardware, matching: p.matching}); c != nil && k.has(c) || c == nil && b.serves(k) {
+				options = append(options, p)
+			}
+		}
+	}
+	return options
+}
+
+// imagesFor returns the images of type t that the node may get: the one that it names, or all of
+// them, the default image first. It returns none if the type does not have the named one.
+func (b *binding) imagesFor(n *node, t *inventory.SliverType) (names []string) {
+	for _, name := range [...]string{n.Node.DiskImage, n.Node.DiskImageURL} {
+		if i, ok := t.Image(name); ok && name != "" {
+			return []string{i.Name}
+		}
+	}
+	byDefault := ""
+	if t.DefaultImage != nil {
+		byDefault = t.DefaultImage.Name
+	}
+	names = []string{byDefault}
+	for _, name := range [...]string{n.Node.DiskImage, n.Node.DiskImageURL} {
+		if _, ok := b.x.inv.Image(name); name != "" && (ok || b.x.inv.UnknownImage == inventory.Refuse) {
+			return nil
+		}
+	}
+	if n.Node.DiskImage != "" || n.Node.DiskImageURL != "" {
+		return names // instead of one that the site does not know
+	}
+	for _, i := range t.Images {
+		if i != t.DefaultImage {
+			names = append(names, i.Name)
+		}
+	}
+	return names
+}
+
+// serves reports whether a permitted component of the class is in service.
+func (b *binding) serves(k classKey) bool {
+	return slices.ContainsFunc(b.class(k).members, func(i int32) bool { return b.x.serves(i) && b.Permit.component(i) })
+}
+
+// placeOther puts a node on a component of one of its later options. If there is none, the node
+// keeps its option.
+func (p *placement) placeOther(n *node) bool {
+	if len(n.options) == 0 {
+		return false
+	}
+	for rest := n.options[1:]; len(rest) > 0; rest = rest[1:] {
+		n.use(rest[0])
+		if p.move(n, map[int32]bool{}) {
+			n.options = rest
+			return true
+		}
+	}
+	n.use(n.options[0])
+	return false
+}
