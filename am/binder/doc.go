@@ -28,6 +28,9 @@
 //   - Any other node gets a shared component first: one that only its own slice
 //     uses, then any in use, then an empty one; then an exclusive component. So
 //     hosts fill up before others are opened.
+//   - A node with constraints gets the first sliver type and image that satisfy them and that are
+//     free: the default ones, other images of the default type, then other types in the order of the
+//     inventory. A type or image that the node names stays. Other nodes get the default ones.
 //   - For a node with constraints, the components with the highest score come first, whatever
 //     their kind. Among equals, the one that exceeds the constraints least is taken, then the
 //     first in the inventory.
@@ -93,6 +96,8 @@
 //     operator decides the order, and pc2 comes before pc10: [run].
 //   - shared hosts: preferences that take too much are left out until all nodes are bound, and then
 //     count again in the order of the request: [placement].
+//   - preferences for another image or type: they count before the order of the inventory, because
+//     a component cannot satisfy them otherwise: [option].
 //   - constraints that nothing satisfies: TOOBIG, because another site, or this one later, may
 //     have such components. A named component that does not satisfy them is UNSUPPORTED: [matching].
 //   - order of nodes: bound, colocated, with a hardware type, alone, all others. The most

@@ -19,13 +19,14 @@ type optionsKey struct {
 	component                                     *inventory.Component // nil for any
 }
 
-// chooseOption gives a node with required constraints its sliver type and image: the first option that a
-// component in service satisfies and for which one is free. If none is free, the first option
-// decides how the node is refused. c is the component of the node; nil if it names none. first is
-// the type that comes first. chooseOption returns false if the node has no such constraints, or if no
-// option satisfies them. Slivers that exist keep what they have.
+// chooseOption gives a node with constraints its sliver type and image: the first option that a component
+// in service satisfies and for which one is free. If the node has preferences, the option that satisfies
+// most comes first. If none is free, the first option decides how the node is refused. c is the
+// component of the node; nil if it names none. first is the type that comes first. chooseOption returns
+// false if the node has no constraints, or if no option satisfies them. Slivers that exist keep what they
+// have.
 func (b *binding) chooseOption(n *node, first *inventory.SliverType, c *inventory.Component) bool {
-	if len(n.Node.Require) == 0 || n.Node.Match == nil || b.Kept[n.Node.ClientID] != nil {
+	if n.Node.Match == nil || b.Kept[n.Node.ClientID] != nil {
 		return false
 	}
 	key := optionsKey{b.textOf(n.Node), n.Node.SliverType, n.Node.DiskImage, n.Node.DiskImageURL, n.hardware, c}
@@ -37,14 +38,37 @@ func (b *binding) chooseOption(n *node, first *inventory.SliverType, c *inventor
 	if len(options) == 0 {
 		return false
 	}
-	for n.options = options; len(n.options) > 0; n.options = n.options[1:] {
-		n.use(n.options[0])
-		if c != nil && b.check(int32(c.Index), n.want(c)) == fits || c == nil && len(b.candidatesOf(n).runs) > 0 {
-			return true
+	best, score := 0, -1
+	for i, o := range options {
+		if n.use(o); !b.isFree(n, c) {
+			continue
+		}
+		if s := b.scoreOf(n, c); s > score {
+			best, score = i, s
+		}
+		if len(n.Node.Prefer) == 0 {
+			break
 		}
 	}
-	n.use(options[0])
+	n.options = slices.Concat(options[best:best+1], options[:best], options[best+1:])
+	n.use(options[best])
 	return true
+}
+
+// isFree reports whether the node fits on c; on any component if c is nil.
+func (b *binding) isFree(n *node, c *inventory.Component) bool {
+	if c == nil {
+		return len(b.candidatesOf(n).runs) > 0
+	}
+	return b.check(int32(c.Index), n.want(c)) == fits
+}
+
+// scoreOf returns the score of the node's preferences on c, or on its best candidate if c is nil.
+func (b *binding) scoreOf(n *node, c *inventory.Component) int {
+	if c == nil {
+		c = b.x.inv.Components[b.candidatesOf(n).runs[0][0]]
+	}
+	return n.matching.of(c).grant.Score
 }
 
 func (n *node) option() option { return option{n.SliverType, n.Image, n.matching} }
@@ -52,10 +76,10 @@ func (n *node) option() option { return option{n.SliverType, n.Image, n.matching
 // use gives the node an option.
 func (n *node) use(p option) { n.SliverType, n.Image, n.matching = p.sliverType, p.image, p.matching }
 
-// optionsFor returns the options for a node in the order of preference: those of the first type, then
-// those of the other types in the order of the inventory, if the node names no type. The default image of a
-// type comes before its others. It leaves out options whose type is not permitted, or
-// whose constraints no permitted component in service satisfies.
+// optionsFor returns the options of a node in this order: those of the first type, then, if the node
+// names no type, those of the other types in the order of the inventory. The default image of a type comes
+// before its others. It leaves out options whose type is not permitted, and those whose constraints
+// no permitted component in service satisfies.
 func (b *binding) optionsFor(n *node, first *inventory.SliverType, c *inventory.Component) (options []option) {
 	types := []*inventory.SliverType{first}
 	if n.Node.SliverType == "" {

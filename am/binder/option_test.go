@@ -64,7 +64,10 @@ func TestOptions(t *testing.T) {
 		{"components that are permitted", []string{""}, ubuntu, "h1 r1", nil, "a=h1/vm/old"},
 		{"only components that are not permitted", []string{""}, ubuntu, "r1", nil, "a:1 7/0"},
 		{"a host for several", []string{"group=g", "group=g"}, ubuntu, "", nil, "a=h1/vm/old b=h1/vm/old"},
-		{"preferences choose nothing else", []string{""}, "cpu.count >= 1; 5: disk.0.os.flavour = ubuntu", "", nil, "a=pc1/pc/debian!"},
+		{"the image that is preferred", []string{""}, "cpu.count >= 1; 5: disk.0.os.flavour = ubuntu", "", nil, "a=pc1/pc/old!"},
+		{"the image that is preferred, without other constraints", []string{""}, "5: disk.0.os.flavour = ubuntu", "", nil, "a=pc1/pc/old!"},
+		{"a preference that nothing satisfies", []string{""}, "5: disk.0.os.flavour = plan9", "", nil, "a=pc1/pc/debian!"},
+		{"a preferred image of which nothing is free", []string{""}, "5: disk.0.os.flavour = freebsd", "", []string{"s r1 router", "s r2 router"}, "a=pc1/pc/debian!"},
 		{"a node without constraints", []string{""}, "", "", []string{"s pc1 pc", "s pc2 pc", "s pc3 pc"}, "a:1 6/26"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
 	"patchbay/rspec/match"
@@ -143,10 +144,7 @@ const (
 var osNames = []string{"linux", "windows", "freebsd"}
 
 func (c *compiler) choose(p *part, n *generate.Node) {
-	w := generate.Want{SliverType: cmp.Or(p.attribute("sliver_type"), p.kind.sliverType), Work: c.o.Work}
-	if c.allow != nil {
-		w.Allows = c.isAllowed
-	}
+	w := generate.Want{SliverType: cmp.Or(p.attribute("sliver_type"), p.kind.sliverType)}
 	if image := cmp.Or(p.attribute("image"), p.kind.image); image != "" {
 		if w.Images = []string{image}; !c.isAllowed(image) {
 			c.wrong(p.at, "choose another one, or allow it", "providers.allow excludes the image %.80q of the component %.80q", image, p.label)
@@ -179,17 +177,36 @@ func (c *compiler) choose(p *part, n *generate.Node) {
 			return
 		}
 	}
-	choice := generate.Choose(c.o.Site, w)
-	if site := c.o.Site; site != nil && choice.DiskImage == "" {
-		t := site.DefaultSliverType
-		if choice.SliverType != "" {
-			t, _ = site.SliverType(choice.SliverType)
-		}
-		if t != nil && t.DefaultImage != nil && !c.isAllowed(t.DefaultImage.Name) {
-			c.wrong(p.at, "name an image that is allowed, or allow more", "providers.allow excludes the image %.80q, which %.80q would get", t.DefaultImage.Name, p.label)
+	n.SliverType, n.Require = w.SliverType, w.Require
+	if c.o.Site != nil && c.allow != nil && len(w.Images) == 0 {
+		w.Images = c.allowedImage(p, w)
+	}
+	if n.DiskImage, _ = w.Image(c.o.Site); c.o.Site == nil || n.DiskImage == "" || w.SliverType != "" {
+		return
+	}
+	if t := w.TypeAt(c.o.Site, c.o.Work); t != nil { // an RSpec that names an image names a type too
+		n.SliverType = t.Name
+	}
+}
+
+// allowedImage returns the image that a node must name, because providers.allow excludes others: the
+// first one that satisfies w. A node without constraints may name none if the default image is allowed.
+func (c *compiler) allowedImage(p *part, w generate.Want) []string {
+	site := c.o.Site
+	t, ok := site.SliverType(w.SliverType)
+	if !ok {
+		t = site.DefaultSliverType
+	}
+	if t.DefaultImage == nil || len(w.Require) == 0 && c.isAllowed(t.DefaultImage.Name) {
+		return nil
+	}
+	for _, i := range append([]*inventory.Image{t.DefaultImage}, site.Images...) {
+		if w.Images = []string{i.Name}; c.isAllowed(i.Name) && w.TypeAt(site, c.o.Work) != nil {
+			return w.Images
 		}
 	}
-	n.SliverType, n.DiskImage, n.Require, n.Comments = choice.SliverType, choice.DiskImage, choice.Require, choice.Comments
+	c.wrong(p.at, "name an image that is allowed, or allow more", "providers.allow excludes the image %.80q, which %.80q would get", t.DefaultImage.Name, p.label)
+	return nil
 }
 
 func (c *compiler) link(at *value, name string) {

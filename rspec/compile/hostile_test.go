@@ -53,13 +53,12 @@ var hostile = []struct {
 	want                   string // in the refusal; empty if the source compiles
 }{
 	{"a long id", compile.RADL, "configure " + strings.Repeat("x", 40<<10) + " ()\n", 200_000, "has more than 200 bytes"},
-	{"systems that fit nowhere", compile.RADL, parts(100, "system s%d (cpu.count >= 1 and memory.size >= 1T)\ndeploy s%d 20\n"), 5_000_000, ""},
 	{"systems whose image must be searched", compile.RADL, parts(100, "system s%d (disk.0.os.name = 'linux' and memory.size >= 1T)\ndeploy s%d 20\nconfigure s%d (\n@begin\n- tasks: []\n@end\n)\n"), 15_000_000, ""},
 	{"soft groups", compile.RADL, "system s (memory.size >= 1T" + parts(60, " and soft 9 (disk.0.os.version = '12.1')") + ")\ndeploy s 1", 1_000_000, ""},
 	{"constraints", compile.RADL, "system s (" + parts(10_000, "gpu.x%d = 'a' and ") + "x = 'y')\ndeploy s 1", 1_000_000, "10000 constraints are too many"},
 	{"applications", compile.RADL, "system s (" + parts(4000, "disk.0.applications contains (name = 'a%d') and ") + "x = 'y')\ndeploy s 1", 1_100_000, "has more than 100 applications"},
 	{"interfaces of many deploy sentences", compile.RADL, "network n ()\nsystem s (" + parts(5000, "net_interface.%d.connection = 'n' and ") + "x = 'y')\n" + parts(2000, "deploy s 1\n"), 12_000_000, "take more than 50000 elements"},
-	{"components that fit nowhere", compile.Blueprint, "components:\n" + parts(900, "- {type: server, id: s%d, requires: [{type: minRam, value: 1T}]}\n"), 45_000_000, ""},
+	{"components that fit nowhere", compile.Blueprint, "components:\n" + parts(900, "- {type: server, id: s%d, requires: [{type: minRam, value: 1T}]}\n"), 1_900_000, ""},
 }
 
 // TestHostile counts the steps of hostile sources.

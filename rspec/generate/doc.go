@@ -4,6 +4,6 @@
 // comments that explain each decision of the compiler. Request.Write returns the document, which
 // rspec.ParseRequest accepts and which is valid by our schemas.
 //
-// Choose finds the sliver type and the image of a node at a site, so that all languages decide
-// alike.
+// The aggregate chooses the sliver type and the image of a node. Want says what the source wants of
+// them.
 package generate

@@ -93,72 +93,66 @@ func (a *application) newest(offer match.Capability) (version string, ok bool) {
 	return grant.Values[0].Value, true
 }
 
-// addPrograms adds to w what the image should have, or must have.
+// addPrograms adds what the images must have to w. At a known site, an application that no suitable
+// image has is installed from the site's catalogue, unless the source says that the image has it.
 func (c *compiler) addPrograms(s *system, w *generate.Want) {
 	for i := range s.apps {
 		a := &s.apps[i]
+		with := *w
+		with.Require = slices.Concat(w.Require, a.tests)
 		switch {
-		case s.site == nil || a.preinstalled:
-			w.Require = append(w.Require, a.tests...)
-		default:
-			w.Software = append(w.Software, a.name)
-		}
-		if s.site == nil {
+		case s.site == nil:
 			s.comments = append(s.comments, fmt.Sprintf("application %s: the image must have it, since the software of the site is unknown here", cut(a.name)))
+			*w = with
+		case a.isIn(s.site.Images) && with.TypeAt(s.site, c.o.Work) != nil:
+			s.comments = append(s.comments, fmt.Sprintf("application %s: the image must have it", cut(a.name)))
+			a.version = a.versionIn(s.site.Images)
+			*w = with
+		default:
+			c.install(s, a)
 		}
 	}
 }
 
-// install adds the steps that install the applications which the image does not have.
-func (c *compiler) install(s *system, choice generate.Choice) {
-	if s.site == nil {
-		return
-	}
-	image := imageOf(s.site, choice)
-	for i := range s.apps {
-		a := &s.apps[i]
-		feature := generate.SoftwareFeature(a.name)
-		s.node.Require = slices.DeleteFunc(s.node.Require, func(x match.Constraint) bool { return x.Feature == feature })
-		if image != nil {
-			if version, ok := a.newest(image.Capabilities[feature]); ok {
-				a.version = version
-				s.comments = append(s.comments, fmt.Sprintf("application %s: image %s has %s", a.name, image.Name, a.version))
-				continue
-			}
-		}
-		if best := a.catalogued(s.site); best != nil && !a.preinstalled {
-			a.version = best.Version
-			if isFetched(s.site, best.Install) {
-				c.warnFetched(a.at, a.name, best.Install)
-			}
-			s.comments = append(s.comments, fmt.Sprintf("application %s: the image does not have it; version %s of the site's catalogue is installed", a.name, a.version))
-			s.node.Steps = append(s.node.Steps, installSteps(best)...)
-			continue
-		}
+// install adds the steps that install an application from the catalogue of the site.
+func (c *compiler) install(s *system, a *application) {
+	best := a.catalogued(s.site)
+	if best == nil || a.preinstalled {
 		remedy := ""
 		if !c.IsFull() { // a search is slow
 			remedy = a.remedy(s.site)
 		}
 		c.refuse(rspec.Unsupported, a.at, remedy, "the site has no application %.80q%s", a.name, a.demand())
+		return
 	}
+	a.version = best.Version
+	if isFetched(s.site, best.Install) {
+		c.warnFetched(a.at, a.name, best.Install)
+	}
+	s.comments = append(s.comments, fmt.Sprintf("application %s: no image has it; version %s of the site's catalogue is installed", a.name, a.version))
+	s.node.Steps = append(s.node.Steps, installSteps(best)...)
 }
 
-// imageOf returns the image that nodes get; nil if it is unknown.
-func imageOf(site *inventory.Inventory, choice generate.Choice) *inventory.Image {
-	if site == nil {
-		return nil
+// isIn reports whether an image has a version that fits.
+func (a *application) isIn(images []*inventory.Image) bool {
+	return slices.ContainsFunc(images, func(i *inventory.Image) bool {
+		_, ok := a.newest(i.Capabilities[generate.SoftwareFeature(a.name)])
+		return ok
+	})
+}
+
+// versionIn returns the version that the images have; empty if they differ.
+func (a *application) versionIn(images []*inventory.Image) (version string) {
+	for _, i := range images {
+		v, ok := a.newest(i.Capabilities[generate.SoftwareFeature(a.name)])
+		if ok && version != "" && v != version {
+			return ""
+		}
+		if ok {
+			version = v
+		}
 	}
-	if choice.Image != nil {
-		return choice.Image
-	}
-	t, ok := site.SliverType(choice.SliverType)
-	if !ok {
-		t = site.DefaultSliverType
-	}
-	if choice.DiskImage == "" || site.UnknownImage == inventory.UseDefault {
-		return t.DefaultImage
-	}
-	return nil
+	return version
 }
 
 // catalogued returns the newest entry of the site's catalogue that fits; nil if there is none.

@@ -66,9 +66,7 @@ type compiler struct {
 	// roles are the Ansible roles and collections that nodes with recipes install.
 	roles []role
 	// architectures are those of the site, once architecture has filled it.
-	architectures map[string]bool
-	// trials counts the soft groups that the choice of images and types has tried.
-	trials          int
+	architectures   map[string]bool
 	elements, bytes int
 }
 

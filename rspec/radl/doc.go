@@ -21,8 +21,8 @@
 //     each other where there are no public addresses: [compiler.addLinks].
 //   - ranges with *: they are chosen document by document, so that a network keeps its range when
 //     later documents come: [compiler.chooseRanges].
-//   - soft groups: they take part in the choice of the image, because the aggregate cannot choose
-//     another image to satisfy a preference: [compiler.choose].
+//   - applications: the image must have those that a suitable image of the site has; others are
+//     installed: [compiler.addPrograms].
 //   - roles: every node that runs recipes installs the roles of all systems, since no node plays
 //     recipes for another one: [compiler.collectRoles].
 //   - recipes: hosts and become are inserted as text, so that all other bytes arrive as they were

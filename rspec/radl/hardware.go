@@ -69,9 +69,8 @@ func (c *compiler) readSystem(s *system) {
 	}
 	c.readSoft(s)
 	if c.checkConstraints(b, w.Require, n.Prefer) {
-		c.addPrograms(s, &w)
 		c.choose(s, w)
-		c.checkConstraints(b, n.Require, n.Prefer) // without a site, applications are constraints, too
+		c.checkConstraints(b, n.Require, n.Prefer) // applications are constraints, too
 	}
 	c.addDisks(s, disks)
 }
@@ -189,51 +188,42 @@ func (c *compiler) readSoft(s *system) {
 	}
 }
 
-// maxTrials limits the soft groups that Choose tries for all systems: each trial may search all
-// components.
-const maxTrials = 64
-
-// choose chooses the sliver type and the image. Soft groups that fit take part, so that the image
-// is one for which their preferences count.
+// choose writes what the source wants of the sliver type and the image. The aggregate chooses them.
 func (c *compiler) choose(s *system, w generate.Want) {
-	hard := w.Require
-	w.Work = c.o.Work
-	best := generate.Choose(s.site, w)
-	if s.site != nil && len(w.Images) == 0 && c.needsAnsible(s.block) {
+	c.addPrograms(s, &w)
+	ansible := generate.SoftwareFeature("ansible")
+	name, image := w.Image(s.site)
+	switch {
+	case s.site == nil || !c.needsAnsible(s.block):
+	case name == "":
+		s.lacksAnsible = true
 		for _, version := range []string{c.request.Ansible, ""} {
-			try := w
-			try.Require = slices.Concat(w.Require, versionTests(generate.SoftwareFeature("ansible"), Equal, version))
-			if choice := generate.Choose(s.site, try); choice.DiskImage != "" {
-				w, best = try, choice
+			with := w
+			with.Require = slices.Concat(w.Require, versionTests(ansible, Equal, version))
+			if with.TypeAt(s.site, c.o.Work) != nil {
+				w, s.lacksAnsible = with, false
 				break
 			}
 		}
-	}
-	if best.DiskImage != "" && len(w.Images) == 0 {
-		for _, p := range s.node.Prefer {
-			if c.trials++; c.trials > maxTrials {
-				break
-			}
-			try := w
-			try.Require = slices.Concat(w.Require, p.Constraints)
-			if choice := generate.Choose(s.site, try); choice.DiskImage != "" {
-				w, best = try, choice
-			}
-		}
-	}
-	n := &s.node
-	n.SliverType, n.DiskImage = best.SliverType, best.DiskImage
-	for _, x := range hard {
-		if slices.Contains(best.Require, x) {
-			n.Require = append(n.Require, x)
-		}
-	}
-	for _, text := range best.Comments {
-		s.comments = append(s.comments, "system "+s.block.ID+": "+text)
-	}
-	if image := imageOf(s.site, best); image != nil {
-		_, has := image.Capabilities[generate.SoftwareFeature("ansible")]
+	case image != nil:
+		_, has := image.Capabilities[ansible]
 		s.lacksAnsible = !has
 	}
-	c.install(s, best)
+	n := &s.node
+	n.SliverType, n.DiskImage, n.Require = w.SliverType, name, w.Require
+	if s.site == nil {
+		return
+	}
+	if _, ok := s.site.SliverType(w.SliverType); !ok && w.SliverType != "" {
+		s.comments = append(s.comments, fmt.Sprintf("system %s: sliver type %s: the site does not list it", s.block.ID, w.SliverType))
+	}
+	if name == "" {
+		return
+	}
+	if image == nil {
+		s.comments = append(s.comments, fmt.Sprintf("system %s: image %s: the site does not have it; the site decides whether to use its default image", s.block.ID, name))
+	}
+	if t := w.TypeAt(s.site, c.o.Work); w.SliverType == "" && t != nil { // an RSpec that names an image names a type too
+		n.SliverType = t.Name
+	}
 }
