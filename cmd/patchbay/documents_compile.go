@@ -22,14 +22,15 @@ import (
 )
 
 const compileLong = `Compile RADL or a blueprint to a request RSpec, and print it. Its comments explain each
-decision, such as the choice of images and sliver types.
+decision, such as how a node gets an application. The aggregate chooses images and sliver
+types.
 
 The language is detected from the content. up, check, draw, call Allocate and call
 CreateSliver take such files directly; compile shows what they send.
 
 --against names what the aggregate offers: an inventory.yaml. The default is the site of
---config, PATCHBAY_CONFIG or the current folder. Without a site, images and sliver types
-are left to the aggregate.
+--config, PATCHBAY_CONFIG or the current folder. Without a site, images must have all
+applications.
 
 --set gives values to parameters of RADL, @input.NAME@. At a terminal, compile asks for
 missing ones.

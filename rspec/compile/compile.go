@@ -206,7 +206,7 @@ func compile(text []byte, o Options) (*Result, error) {
 	if err := newError(problems); err != nil {
 		return nil, err
 	}
-	from := "no site is known, so images and sliver types are left to the aggregate"
+	from := "no site is known, so nothing says what its images have"
 	if o.Site != nil {
 		from = "compiled for the site " + o.Site.Authority
 	}
