@@ -16,28 +16,6 @@ import (
 	"patchbay/rspec"
 )
 
-// Aggregate does the work of the methods; package service implements it.
-type Aggregate interface {
-	Allocate(context.Context, credentials.Grant, urn.URN, *rspec.Request, service.ProvisionOptions) (service.Outcome, error)
-	Provision(context.Context, credentials.Grant, service.Targets, service.ProvisionOptions) (service.Outcome, error)
-	Renew(context.Context, credentials.Grant, service.Targets, time.Time, service.RenewOptions) (service.Outcome, error)
-	Status(context.Context, credentials.Grant, service.Targets, service.Call) (service.Outcome, error)
-	Describe(context.Context, credentials.Grant, service.Targets, service.Call) (service.Outcome, error)
-	PerformOperationalAction(context.Context, credentials.Grant, service.Targets, am.Event, service.ActionOptions) (service.Outcome, error)
-	Delete(context.Context, credentials.Grant, service.Targets, service.Call) (service.Outcome, error)
-	Shutdown(context.Context, credentials.Grant, urn.URN, service.Call) error
-	CreateSliver(context.Context, credentials.Grant, urn.URN, *rspec.Request, service.ProvisionOptions) (service.Outcome, error)
-	SliverStatus(context.Context, credentials.Grant, urn.URN) (service.Outcome, error)
-	CheckTargets(credentials.Grant, service.Targets, service.Call) error
-	Hold(credentials.Grant, service.Targets) (release func(), err error)
-	Memory() *service.Memory
-	AdvertisementVersion() (uint64, error)
-	AppendAdvertisement(b []byte, onlyFree bool) ([]byte, error)
-	Lockdown() string
-	ChangesNodes() bool
-	RSpecExtensions() (requests, advertisements []string)
-}
-
 // Config describes the aggregate and sets the limits of calls.
 type Config struct {
 	// Manager is the aggregate's URN.
@@ -62,7 +40,7 @@ type Config struct {
 
 // API answers calls. It may be used concurrently.
 type API struct {
-	agg                    Aggregate
+	agg                    *service.Service
 	auth                   *credentials.Authorizer
 	cfg                    Config
 	site                   atomic.Pointer[siteFacts]
@@ -70,7 +48,7 @@ type API struct {
 }
 
 // New returns an API for an aggregate.
-func New(agg Aggregate, auth *credentials.Authorizer, cfg Config) *API {
+func New(agg *service.Service, auth *credentials.Authorizer, cfg Config) *API {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -88,7 +66,8 @@ type siteFacts struct {
 // SetReading replaces the options for reading requests. Call it after each change of the
 // inventory.
 func (a *API) SetReading(reading rspec.ReadOptions) {
-	a.site.Store(&siteFacts{reading, versionValues(a.cfg, a.agg)})
+	requests, advertisements := a.agg.RSpecExtensions()
+	a.site.Store(&siteFacts{reading, versionValues(a.cfg, requests, advertisements)})
 }
 
 // Request is one received call.

@@ -2,7 +2,7 @@
 // decoded XML-RPC call into typed arguments, authorizes the caller, calls the aggregate,
 // and returns the outcome in the envelope {code, value, output}.
 //
-//	Call ─ method table ─> arguments ─ Authorize ─> Grant ─> Aggregate ─> Outcome ─> envelope
+//	Call ─ method table ─> arguments ─ Authorize ─> Grant ─> Service ─> Outcome ─> envelope
 //
 // Each version has a method table over the same aggregate. A row has the wire name, the
 // arguments in order, the options, the required right and the handler; the tables in the

@@ -9,7 +9,6 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/maintenance"
-	"patchbay/am/service"
 	"patchbay/am/urn"
 )
 
@@ -18,7 +17,7 @@ func (s *site) loadMaintenance(text string) {
 	s.t.Helper()
 	p, err := maintenance.Parse([]byte(text), "maintenance.yaml")
 	if err == nil {
-		err = s.api.agg.(*service.Service).SetPlan(s.t.Context(), p)
+		err = s.api.agg.SetPlan(s.t.Context(), p)
 	}
 	if err != nil {
 		s.t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/binder"
-	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
@@ -29,7 +28,7 @@ func (s *site) reload(text string) {
 	reading := s.api.site.Load().reading
 	reading.LinkTypes, reading.CopyCrossLinks = inv.LinkTypes, inv.CrossLinks == inventory.Copy
 	reading.Managers = append([]urn.URN{inv.Manager}, inv.Managers...)
-	if err := s.api.agg.(*service.Service).SetInventory(context.Background(), inv, func() { s.api.SetReading(reading) }); err != nil {
+	if err := s.api.agg.SetInventory(context.Background(), inv, func() { s.api.SetReading(reading) }); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -254,7 +253,7 @@ func (s *site) withProviders(t *testing.T) {
 // free.
 func (s *site) holdsAsOneMadeAnew(t *testing.T) {
 	t.Helper()
-	agg := s.api.agg.(*service.Service)
+	agg := s.api.agg
 	inv := agg.Inventory()
 	all, err := s.store.Slivers()
 	if err != nil {

@@ -12,9 +12,10 @@ import (
 
 func (c Config) url(version int) string { return fmt.Sprintf("%s/am/%d.0", c.PublicURL, version) }
 
-// versionValues returns the answers of GetVersion, by the version of the URL.
+// versionValues returns the answers of GetVersion, by the version of the URL. requests and
+// advertisements are the RSpec extensions.
 // geni_single_allocation is an int, because all known clients accept that.
-func versionValues(c Config, agg Aggregate) map[int]xmlrpc.Struct {
+func versionValues(c Config, requests, advertisements []string) map[int]xmlrpc.Struct {
 	rspecVersion := func(schema string, extensions []string) []xmlrpc.Value {
 		names := make([]xmlrpc.Value, len(extensions))
 		for i, x := range extensions {
@@ -31,7 +32,6 @@ func versionValues(c Config, agg Aggregate) map[int]xmlrpc.Struct {
 	credentialType := func(name, version string) xmlrpc.Value {
 		return xmlrpc.Struct{{Name: "geni_type", Value: name}, {Name: "geni_version", Value: version}}
 	}
-	requests, advertisements := agg.RSpecExtensions()
 	all := xmlrpc.Struct{
 		{Name: "geni_api_versions", Value: xmlrpc.Struct{{Name: "2", Value: c.url(Version2)}, {Name: "3", Value: c.url(Version3)}}},
 		{Name: "geni_request_rspec_versions", Value: rspecVersion(rspec.RequestSchema, requests)},
