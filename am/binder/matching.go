@@ -105,8 +105,11 @@ func (b *binding) textOf(n *rspec.Node) string {
 	return text
 }
 
-// mayCompare reports whether the request may compare constraints like those of n once more.
-func (b *binding) mayCompare(n *rspec.Node) bool { return b.compared+b.comparisons(n) <= maxCompared }
+// mayCompare reports whether constraints like those of n may be compared with one more option. The rest
+// of maxCompared is for the first option of each node.
+func (b *binding) mayCompare(n *rspec.Node) bool {
+	return b.compared+b.comparisons(n) <= maxCompared/10
+}
 
 // comparisons is what one matching of the constraints of n adds to Request.compared.
 func (b *binding) comparisons(n *rspec.Node) int {
