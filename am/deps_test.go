@@ -46,40 +46,40 @@ const allowedImports = `
 1  am/clock                         golang.org/x/sys
 1  am                               am/urn rspec/hostname rspec/setup
 1  inventory/yamlfile                  inventory/suggest go.yaml.in/yaml/v3
-1  schemas/xmltree                  credentials/rule schemas C github.com/lestrrat-go/libxml2
-1  credentials/cert                 am/urn credentials/rule golang.org/x/crypto
-2  credentials/dsig                 credentials/cert credentials/rule schemas/xmltree golang.org/x/crypto
+1  schemas/xmltree                  am/display credentials/rule schemas C github.com/lestrrat-go/libxml2
+1  credentials/cert                 am/display am/urn credentials/rule golang.org/x/crypto
+2  credentials/dsig                 am/display credentials/cert credentials/rule schemas/xmltree golang.org/x/crypto
 2  inventory                        am am/urn inventory/yamlfile inventory/nameset rspec/match rspec/setup go.yaml.in/yaml/v3 golang.org/x/sys
 3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
 3  credentials/trial                am/durable am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
 4  credentials/trial/trialtest      am/urn credentials/trial
 3  rspec                            am/urn inventory/suggest rspec/match schemas schemas/xmltree rspec/setup rspec/hostname
-3  inventory/provider               am am/executable am/urn rspec/match go.yaml.in/yaml/v3
+3  inventory/provider               am am/display am/executable am/urn rspec/match go.yaml.in/yaml/v3
 3  am/store                         am am/durable am/fileowner am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  am inventory/provider rspec/match github.com/google/uuid
 3  am/maintenance                   am/durable am/fileowner inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 4  rspec/generate                   inventory rspec rspec/match schemas
-5  rspec/radl                       am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup schemas schemas/xmltree go.yaml.in/yaml/v3
-5  rspec/blueprint                  inventory inventory/suggest inventory/yamlfile rspec rspec/generate rspec/match rspec/setup go.yaml.in/yaml/v3 rspec/hostname
+5  rspec/radl                       am/display am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup schemas schemas/xmltree go.yaml.in/yaml/v3
+5  rspec/blueprint                  am/display inventory inventory/suggest inventory/yamlfile rspec rspec/generate rspec/match rspec/setup go.yaml.in/yaml/v3 rspec/hostname
 6  rspec/compile                    inventory rspec rspec/blueprint rspec/generate rspec/radl golang.org/x/sys
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/manifesttest
 4  inventory/simulated              inventory/provider inventory/yamlfile go.yaml.in/yaml/v3 rspec/setup
 4  am/lease                         am am/store am/urn
 4  am/policy                        am am/display am/urn inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
-4  am/audit                         am am/fileowner am/store am/urn
+4  am/audit                         am am/display am/fileowner am/store am/urn
 4  am/binder                        am am/maintenance am/urn inventory inventory/suggest rspec rspec/match
 5  am/work                          am am/lease am/store am/urn inventory/provider github.com/google/uuid
 5  am/dryrun                         am am/urn inventory/provider
 5  am/hook                          am am/executable am/store am/urn golang.org/x/sys
 5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory inventory/suggest rspec rspec/match github.com/google/uuid rspec/setup rspec/hostname
-6  am/operate                       am am/binder am/lease am/maintenance am/store am/urn inventory inventory/suggest rspec
+6  am/operate                       am am/binder am/display am/lease am/maintenance am/store am/urn inventory inventory/suggest rspec
 7  am/modeltest
 6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec schemas golang.org/x/crypto
 6  am/mtls                          C
-7  am/server                        am am/api am/audit am/budget am/xmlrpc github.com/prometheus/client_golang
+7  am/server                        am am/api am/audit am/budget am/display am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
-7  am/authority                     am am/api am/durable am/fileowner am/urn am/xmlrpc credentials credentials/cert credentials/trial inventory/suggest github.com/google/uuid go.etcd.io/bbolt
+7  am/authority                     am am/api am/display am/durable am/fileowner am/urn am/xmlrpc credentials credentials/cert credentials/trial inventory/suggest github.com/google/uuid go.etcd.io/bbolt
 8  am/experiment                     am am/client am/urn rspec rspec/draw rspec/radl rspec/setup schemas/xmltree go.yaml.in/yaml/v3 rspec/hostname
 8  am/conformance                    am/client am/urn am/xmlrpc credentials/trial schemas schemas/xmltree golang.org/x/crypto
 8  am/site                          am am/api am/audit am/authority am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/local/fdsocket inventory/local/supervisor inventory/suggest inventory/provider inventory/yamlfile rspec rspec/blueprint rspec/compile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
@@ -108,7 +108,7 @@ const allowedImports = `
 5  inventory/local                  inventory/local/fdsocket inventory/suggest inventory/provider inventory/yamlfile go.yaml.in/yaml/v3
 6  inventory/local/testbed          am/durable am/fileowner inventory inventory/local inventory/local/osinfo inventory/yamlfile inventory/local/agent inventory/local/hostalloc inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/setup inventory/local/steprunner inventory/local/supervisor inventory/local/sysctl inventory/local/fdsocket inventory/provider rspec/match rspec/setup golang.org/x/crypto golang.org/x/sys rspec/hostname
 6  inventory/lxd/inside             am/durable inventory/local/agent inventory/local/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
-7  inventory/lxd                    am/durable am/fileowner am/maintenance inventory inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider inventory/yamlfile rspec/match rspec/setup github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys rspec/hostname
+7  inventory/lxd                    am/display am/durable am/fileowner am/maintenance inventory inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider inventory/yamlfile rspec/match rspec/setup github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys rspec/hostname
 8  cmd/patchbay-lxd                 am/fileowner inventory/local/agent inventory/local/setup inventory/lxd inventory/lxd/inside github.com/spf13/cobra golang.org/x/sys
 8  cmd/patchbay-local               inventory inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/linktest inventory/local/image inventory/local/node inventory/local/vswitch inventory/local/setup inventory/local/testbed inventory/local/fdsocket inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `

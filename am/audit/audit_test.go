@@ -180,7 +180,7 @@ func TestCallHasOneLine(t *testing.T) {
 {"at":"2026-11-20T12:00:00.000Z","event":"call","id":"call1","method":"Allocate","api":3,"remote":"[2001:db8::1]:40",` +
 		`"caller":"urn:publicid:IDN+example.org+user+alice","speaker":"urn:publicid:IDN+example.org+tool+portal","slice":"urn:publicid:IDN+example.org+slice+s","slivers":3,` +
 		`"credentials":["f00d","beef"],"code":7,"detail":19,"output":"no \u201croom\u201d\n","journal":["0000000000000001-0000"],"settled":1,"seen":1}
-{"at":"2026-11-20T12:00:00.000Z","event":"call","id":"x","method":"Delete","api":2,"fault":true,"code":-32602,"output":"` + strings.Repeat(`\u00e9`, maxOutput/2) + `..."}
+{"at":"2026-11-20T12:00:00.000Z","event":"call","id":"x","method":"Delete","api":2,"fault":true,"code":-32602,"output":"` + strings.Repeat(`\u00e9`, maxOutput/2) + `\u2026"}
 {"at":"2026-11-20T12:00:00.000Z","event":"act","what":"lockdown","operator":"root","text":"closed"}
 `
 	if diff := cmp.Diff(want, string(text)); diff != "" {

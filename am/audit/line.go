@@ -3,10 +3,10 @@ package audit
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/display"
 	"patchbay/am/store"
 )
 
@@ -93,7 +93,7 @@ type Mark struct {
 
 // encode returns the line with its line break, in ASCII.
 func (l *Line) encode() []byte {
-	l.Output, l.Text = shorten(l.Output), shorten(l.Text)
+	l.Output, l.Text = display.Cut(l.Output, maxOutput), display.Cut(l.Text, maxOutput)
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -101,13 +101,6 @@ func (l *Line) encode() []byte {
 		panic(err)
 	}
 	return am.ASCII(b.Bytes())
-}
-
-func shorten(s string) string {
-	if len(s) <= maxOutput {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxOutput], "") + "..."
 }
 
 // time returns zero if At is invalid.

@@ -3,6 +3,7 @@ package authority
 import (
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 )
@@ -170,7 +171,7 @@ func (c *call) readChanges() (changes []membershipChange, err error) {
 			if kind == "members_to_remove" {
 				x.role = ""
 			} else if relationOfRole[x.role] == 0 {
-				return nil, refuse(Argument, "%s_ROLE is %q; the roles are LEAD, ADMIN, MEMBER and AUDITOR", prefix, cut(string(x.role)))
+				return nil, refuse(Argument, "%s_ROLE is %q; the roles are LEAD, ADMIN, MEMBER and AUDITOR", prefix, display.Cut(string(x.role), 80))
 			}
 			changes = append(changes, x)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials/trial"
@@ -272,7 +273,7 @@ func changeKey(c *call, id, action string, f func(*tx, Key) error) error {
 			return err
 		}
 		if !ok {
-			return unknown("key", cut(id))
+			return unknown("key", display.Cut(id, 80))
 		}
 		if err := may(objectKey, action, selfIf(k.Member.Equal(c.caller)), k.Member); err != nil {
 			return err

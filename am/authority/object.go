@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"patchbay/am/api"
+	"patchbay/am/display"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 	"patchbay/inventory/suggest"
@@ -99,7 +100,7 @@ func (o *object) unknown(name string) error {
 	if s := suggest.Word(name, names); s != "" {
 		hint = "did you mean " + s + "?"
 	}
-	return refuse(Argument, "%s has no field %s; %s", o.name, cut(name), hint)
+	return refuse(Argument, "%s has no field %s; %s", o.name, display.Cut(name, 80), hint)
 }
 
 // fields are the fields of a create or update call.
@@ -140,7 +141,7 @@ func parseURN(name, s, kind string) (urn.URN, error) {
 		return u, refuse(Argument, "%s: %v", name, err)
 	}
 	if kind != "" && u.Type != kind {
-		return u, refuse(Argument, "%s is the URN of a %s, not of a %s: %s", name, cut(u.Type), kind, cut(s))
+		return u, refuse(Argument, "%s is the URN of a %s, not of a %s: %s", name, display.Cut(u.Type, 80), kind, display.Cut(s, 80))
 	}
 	return u, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"patchbay/am/api"
+	"patchbay/am/display"
 	"patchbay/am/urn"
 )
 
@@ -48,7 +49,7 @@ func rowOfProject(p Project, now time.Time) row {
 
 func checkProjectName(name string) error {
 	if !projectName.MatchString(name) {
-		return refuse(Argument, "%q cannot name a project: write a letter, then up to 31 letters, digits or hyphens", cut(name))
+		return refuse(Argument, "%q cannot name a project: write a letter, then up to 31 letters, digits or hyphens", display.Cut(name, 80))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api"
+	"patchbay/am/display"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials"
@@ -65,7 +66,7 @@ func (c *call) pgType() string { return strings.ToLower(c.option("type")) }
 
 func (c *call) onlySlices() error {
 	if t := c.pgType(); t != urn.Slice {
-		return refuse(NotImplemented, "type is %s; only Slice is possible", cut(t))
+		return refuse(NotImplemented, "type is %s; only Slice is possible", display.Cut(t, 80))
 	}
 	return nil
 }
@@ -175,7 +176,7 @@ func (c *call) pgCredentialSlice() (name string, err error) {
 func pgResolve(c *call) (v xmlrpc.Value, err error) {
 	kind := map[string]string{"slice": urn.Slice, "user": urn.User}[c.pgType()]
 	if kind == "" {
-		return nil, refuse(Argument, "type is %s; the types are Slice and User", cut(c.option("type")))
+		return nil, refuse(Argument, "type is %s; the types are Slice and User", display.Cut(c.option("type"), 80))
 	}
 	u, err := c.pgName(kind)
 	if err != nil {

@@ -2,7 +2,6 @@ package authority
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"patchbay/am/urn"
@@ -133,13 +132,4 @@ type Invitation struct {
 	Expires time.Time
 	// Key is the SHA-256 of the key that has used the invitation; empty before.
 	Key string `json:",omitempty"`
-}
-
-// cut shortens a text from a client for a message.
-func cut(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
 }

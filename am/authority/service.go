@@ -12,6 +12,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api"
+	"patchbay/am/display"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials"
@@ -241,7 +242,7 @@ func (c *call) read(kind byte, v xmlrpc.Value) (err error) {
 	case 'T':
 		c.object = objects[text]
 		if c.object == nil || !slices.Contains(objectsOf[c.name], text) {
-			return refuse(Argument, "there is no type %s here; the types are %s", cut(text), strings.Join(objectsOf[c.name], ", "))
+			return refuse(Argument, "there is no type %s here; the types are %s", display.Cut(text, 80), strings.Join(objectsOf[c.name], ", "))
 		}
 	case 'U', 'K', 'X':
 		if !isText {

@@ -18,6 +18,14 @@ func Printable(s string) string {
 	}, s)
 }
 
+// Cut returns s, or its first bytes, at most most of them, and an ellipsis. It cuts no rune.
+func Cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
 // Count returns a number with its noun, which is in the plural unless n is 1.
 func Count(n int, noun string) string {
 	switch {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"patchbay/am"
+	"patchbay/am/display"
 	"patchbay/am/store"
 )
 
@@ -38,13 +38,7 @@ func (d *Operations) Note(ctx context.Context, n Note) (done Result, err error) 
 	if strings.ContainsFunc(n.Text, unicode.IsControl) {
 		return done, refuse("the text must be one line without control characters")
 	}
-	if len(n.Text) > maxNote {
-		cut := maxNote
-		for !utf8.RuneStart(n.Text[cut]) {
-			cut--
-		}
-		n.Text = n.Text[:cut] + "..."
-	}
+	n.Text = display.Cut(n.Text, maxNote)
 	err = d.commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		done = Result{At: v.Now().UTC()}
 		cs.Log(am.JournalEntry{At: done.At, Event: n.Event, Operator: n.Operator, Text: n.Text})

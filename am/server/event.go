@@ -13,6 +13,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api"
+	"patchbay/am/display"
 )
 
 type event struct {
@@ -93,11 +94,8 @@ func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 		if key == "error" {
 			most = maxError
 		}
-		if len(value) > most {
-			value = strings.ToValidUTF8(value[:most], "") + "..."
-		}
 		if value != "" {
-			attrs = append(attrs, slog.String(key, value))
+			attrs = append(attrs, slog.String(key, display.Cut(value, most)))
 		}
 	}
 	if e.status != http.StatusOK {

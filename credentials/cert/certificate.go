@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/cryptobyte"
 	"golang.org/x/crypto/cryptobyte/asn1"
 
+	"patchbay/am/display"
 	"patchbay/am/urn"
 	"patchbay/credentials/rule"
 )
@@ -84,7 +85,7 @@ func (c *Certificate) Name() string {
 	if !c.URN.IsZero() {
 		return c.URN.String()
 	}
-	return fmt.Sprintf("certificate %q", short(c.Subject.String()))
+	return fmt.Sprintf("certificate %q", display.Cut(c.Subject.String(), 100))
 }
 
 // readNames reads the raw bytes. The standard library parses alternative names with

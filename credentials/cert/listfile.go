@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"patchbay/am/display"
 )
 
 // listFile is the result of the last reading.
@@ -52,7 +54,7 @@ func (f listFile) load(file string, o Options, anchors certificatesByName, room 
 		text := anchors.signatureProblem(l)
 		if newer := f.replacedNewer(l, got.lists); newer != nil && text == "" {
 			text = fmt.Sprintf("the CRL of %s from %s is older than the CRL from %s that it replaces; get the newest CRL from its issuer, or remove this file first to use the older CRL",
-				short(l.Issuer()), l.ThisUpdate.UTC().Format(time.RFC3339), newer.ThisUpdate.UTC().Format(time.RFC3339))
+				display.Cut(l.Issuer(), 100), l.ThisUpdate.UTC().Format(time.RFC3339), newer.ThisUpdate.UTC().Format(time.RFC3339))
 		}
 		if text != "" {
 			problem("%s", text)
@@ -97,11 +99,11 @@ func readList(der []byte, o Options, room int, now time.Time) (*RevocationList, 
 	case err != nil:
 		return nil, err
 	case usesSHA1(l.algorithm) && !o.SHA1:
-		return nil, fmt.Errorf("the CRL of %s is signed with SHA-1, which this server does not accept; ask for one with SHA-256, or allow SHA-1 for certificates", short(l.Issuer()))
+		return nil, fmt.Errorf("the CRL of %s is signed with SHA-1, which this server does not accept; ask for one with SHA-256, or allow SHA-1 for certificates", display.Cut(l.Issuer(), 100))
 	case l.ThisUpdate.After(now.Add(maxClockSkew)):
-		return nil, fmt.Errorf("the CRL of %s begins in the future, at %s; wait, or correct the clock", short(l.Issuer()), l.ThisUpdate.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("the CRL of %s begins in the future, at %s; wait, or correct the clock", display.Cut(l.Issuer(), 100), l.ThisUpdate.UTC().Format(time.RFC3339))
 	case l.Len() > room:
-		return nil, fmt.Errorf("the CRL of %s has %d entries, so all CRLs together would have more than %d; remove CRLs that are not needed", short(l.Issuer()), l.Len(), maxListEntries)
+		return nil, fmt.Errorf("the CRL of %s has %d entries, so all CRLs together would have more than %d; remove CRLs that are not needed", display.Cut(l.Issuer(), 100), l.Len(), maxListEntries)
 	}
 	return l, nil
 }

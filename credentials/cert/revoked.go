@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"patchbay/am/display"
 	"patchbay/am/urn"
 	"patchbay/credentials/rule"
 )
@@ -66,7 +67,7 @@ func (n certificatesByName) signatureProblem(l *RevocationList) string {
 	if len(claimed) == 0 || len(n.signersOf(l)) > 0 {
 		return ""
 	}
-	return fmt.Sprintf("the CRL of %s is not used: the key of %s has not signed it; get a new one from that authority, or add the authority's new certificate to the folder", short(l.Issuer()), claimed[0].Name())
+	return fmt.Sprintf("the CRL of %s is not used: the key of %s has not signed it; get a new one from that authority, or add the authority's new certificate to the folder", display.Cut(l.Issuer(), 100), claimed[0].Name())
 }
 
 func newRevoked(anchors []Anchor, lists []*RevocationList, denied []Denial) revoked {

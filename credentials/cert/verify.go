@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am/display"
 	"patchbay/am/urn"
 	"patchbay/credentials/rule"
 )
@@ -150,7 +151,7 @@ func (s *search) extend(c *Certificate, path Chain) Chain {
 	if e := s.anchors.revoked.checkIssuers(c); e != nil {
 		return s.fail(len(path), e)
 	}
-	return s.fail(len(path)-1, refuse(Untrusted, rule.Anchored, c, "is issued by %q, which is not an authority that this server trusts", short(c.Issuer.String())))
+	return s.fail(len(path)-1, refuse(Untrusted, rule.Anchored, c, "is issued by %q, which is not an authority that this server trusts", display.Cut(c.Issuer.String(), 100)))
 }
 
 // tryIssuer returns nil if no complete chain has the issuer after the path.
@@ -262,11 +263,4 @@ func isCovered(scope []string, authority string) bool {
 
 func usesSHA1(alg x509.SignatureAlgorithm) bool {
 	return alg == x509.SHA1WithRSA || alg == x509.ECDSAWithSHA1
-}
-
-func short(s string) string {
-	if len(s) > 100 {
-		return s[:100] + "…"
-	}
-	return s
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/credentials/rule"
 	"patchbay/schemas/xmltree"
 )
@@ -220,10 +221,7 @@ func misplacedRule(e *xmltree.Element, namespace string, names ...string) rule.R
 
 // describe shortens the name and leaves out the namespace.
 func describe(e *xmltree.Element) string {
-	name := e.Local
-	if len(name) > 40 {
-		name = name[:40] + "…"
-	}
+	name := display.Cut(e.Local, 40)
 	switch e.Space {
 	case "", nsDS:
 		return "<" + name + ">"

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/display"
 	"patchbay/inventory/provider"
 )
 
@@ -385,14 +386,10 @@ func (w *worker) change(id string, wanted *pending, edit func(*pending)) {
 
 // oneLine returns a message for experimenters.
 func oneLine(s string) string {
-	s = strings.Map(func(r rune) rune {
+	return display.Cut(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(s, "?"))
-	if len(s) > maxMessage {
-		s = strings.ToValidUTF8(s[:maxMessage], "") + "…"
-	}
-	return s
+	}, strings.ToValidUTF8(s, "?")), maxMessage)
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"unicode"
 
+	"patchbay/am/display"
 	"patchbay/am/executable"
 )
 
@@ -118,10 +119,7 @@ func wasKilled(cause error) bool {
 // clean returns external text as one line. It cuts off the text after limit bytes and then
 // appends an ellipsis.
 func clean(s string, limit int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "") + "…"
-	}
+	s = display.Cut(strings.ToValidUTF8(s, "\uFFFD"), limit)
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == '\uFFFE' || r == '\uFFFF' {
 			return ' '

@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/display"
 	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
@@ -146,7 +147,7 @@ func features(prefix string, list []field) (out []generate.Feature) {
 	for _, f := range list {
 		name := strings.Join(strings.Fields(prefix+f.name), " ")
 		if name != "" {
-			out = append(out, generate.Feature{Name: cut(name), Value: flat(f.value)})
+			out = append(out, generate.Feature{Name: display.Cut(name, 80), Value: flat(f.value)})
 		}
 	}
 	return out

@@ -3,6 +3,7 @@ package blueprint
 import (
 	"slices"
 
+	"patchbay/am/display"
 	"patchbay/inventory/suggest"
 )
 
@@ -89,7 +90,7 @@ func names(list []attribute) (all []string) {
 }
 
 func remedyFor(name string, known []string) string {
-	if near := suggest.Word(cut(name), known); near != "" {
+	if near := suggest.Word(display.Cut(name, 80), known); near != "" {
 		return "did you mean \"" + near + "\"?"
 	}
 	return "remove it"

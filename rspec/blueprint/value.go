@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/display"
 	"patchbay/inventory/suggest"
 	"patchbay/inventory/yamlfile"
 	"patchbay/rspec"
@@ -83,13 +84,11 @@ func (p *problemList) unknown(text string, words []string) string {
 
 // unknown returns a remedy that names a similar word, else some of the words.
 func unknown(text string, words []string) string {
-	if near := suggest.Word(cut(text), words); near != "" {
+	if near := suggest.Word(display.Cut(text, 80), words); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "there are " + yamlfile.Few(words)
 }
-
-func cut(text string) string { return text[:min(len(text), 80)] }
 
 // reader makes values of YAML.
 type reader struct {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/inventory"
 	"patchbay/inventory/suggest"
 	"patchbay/rspec"
@@ -102,10 +103,10 @@ func (c *compiler) addPrograms(s *system, w *generate.Want) {
 		with.Require = slices.Concat(w.Require, a.tests)
 		switch {
 		case s.site == nil:
-			s.comments = append(s.comments, fmt.Sprintf("application %s: the image must have it, since the software of the site is unknown here", cut(a.name)))
+			s.comments = append(s.comments, fmt.Sprintf("application %s: the image must have it, since the software of the site is unknown here", display.Cut(a.name, 80)))
 			*w = with
 		case a.isIn(s.site.Images) && with.TypeAt(s.site, c.o.Work) != nil:
-			s.comments = append(s.comments, fmt.Sprintf("application %s: the image must have it", cut(a.name)))
+			s.comments = append(s.comments, fmt.Sprintf("application %s: the image must have it", display.Cut(a.name, 80)))
 			a.version = a.versionIn(s.site.Images)
 			*w = with
 		default:

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/display"
 	"patchbay/inventory/suggest"
 	"patchbay/rspec"
 	"patchbay/rspec/match"
@@ -179,7 +180,7 @@ func (p *parser) checkValue(f *Feature, rule featureRule) bool {
 	case isNumber:
 		return p.checkNumber(f, rule.kind, bad)
 	case v.Kind == Number:
-		return bad("write '"+cut(v.Number)+v.Unit+"'", "the value must be a text in quotes")
+		return bad("write '"+display.Cut(v.Number, 80)+v.Unit+"'", "the value must be a text in quotes")
 	case v.Kind == List && rule.kind != textOrList:
 		return bad("write one text", "the value must not be a list")
 	case rule.kind != version && f.Op != Equal:
@@ -331,7 +332,7 @@ func (p *parser) checkReference(at Place, among ids, id string) {
 	remedy := fmt.Sprintf("add: %s %.40s (), or without the parentheses if an earlier document has it", among.keyword, id)
 	if !p.IsFull() { // a search is slow
 		if near := suggest.Word(id, among.list); near != "" {
-			remedy = "did you mean " + cut(near) + "?"
+			remedy = "did you mean " + display.Cut(near, 80) + "?"
 		}
 	}
 	p.wrong(at, remedy, "there is no %s %.40q", among.keyword, id)
@@ -385,7 +386,7 @@ func yamlPlace(r *Recipe, err error) (Place, string) {
 		line, _ = strconv.Atoi(m[1])
 		text = strings.TrimPrefix(err.Error(), m[0])
 	}
-	text = cut(text) // it may have the name of an anchor
+	text = display.Cut(text, 80) // it may have the name of an anchor
 	if r.TextLine == 0 {
 		return r.Place, text
 	}

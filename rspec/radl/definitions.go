@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/inventory/suggest"
 	"patchbay/rspec"
 )
@@ -122,7 +123,7 @@ func (c *compiler) checkUndefined(d *Document) {
 	u := undefined{names: map[string]bool{}}
 	reference := "" // the first sentence without parentheses
 	refer := func(kind, id string, at Place) {
-		reference = cmp.Or(reference, kind+" "+cut(id))
+		reference = cmp.Or(reference, kind+" "+display.Cut(id, 80))
 		u.add(kind, id, at)
 	}
 	for _, b := range d.Networks {
@@ -163,14 +164,14 @@ func (c *compiler) checkUndefined(d *Document) {
 			list, more = list[:10], " and others"
 		}
 		for i := range list {
-			list[i] = cut(list[i])
+			list[i] = display.Cut(list[i], 80)
 		}
 		remedy := "define it here, or give the earlier documents of the slice (compile --with FILE)"
 		if name, ok := strings.CutPrefix(list[0], "system "); reference != "" {
 			remedy = "write " + reference + " () to define it here; without parentheses it is that of an earlier document of the slice (compile --with FILE)"
 		} else if ok && len(list) == 1 {
 			if near := suggest.Word(name, sorted(c.systemBlocks)); near != "" {
-				remedy = "did you mean " + cut(near) + "? Or " + remedy
+				remedy = "did you mean " + display.Cut(near, 80) + "? Or " + remedy
 			}
 		}
 		c.refuse(rspec.BadArgs, u.first, remedy, "no document defines %s%s", strings.Join(list, ", "), more)
@@ -198,15 +199,6 @@ func (c *compiler) checkDeploys(list []Deploy, u *undefined) {
 			}
 		}
 	}
-}
-
-// cut shortens a name from outside for messages.
-func cut(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // find returns the last feature with the name.

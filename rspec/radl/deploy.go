@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
@@ -169,7 +170,7 @@ func (c *compiler) warnClouds() {
 		}
 		remedy := "leave the cloud out to deploy them here"
 		if len(site.Clouds) > 0 {
-			remedy += "; clouds of this site: " + cut(strings.Join(sorted(site.Clouds), ", "))
+			remedy += "; clouds of this site: " + display.Cut(strings.Join(sorted(site.Clouds), ", "), 80)
 		}
 		c.warn(x.Place, remedy, "this site knows no cloud %.80q, so these nodes are for another aggregate, %s", x.Cloud, x.system.manager)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"patchbay/am/display"
 	"patchbay/rspec"
 )
 
@@ -111,7 +112,7 @@ func (p *parser) checkText(at Place, text string) string {
 // checkParameters refuses missing and too long values, each in one error.
 func (p *parser) checkParameters() {
 	if missing := p.params.missing; len(missing) > 0 {
-		p.wrong(p.params.first, "give each one, such as --set "+cut(missing[0])+"=VALUE", "no values are given for %.400s", strings.Join(missing, ", "))
+		p.wrong(p.params.first, "give each one, such as --set "+display.Cut(missing[0], 80)+"=VALUE", "no values are given for %.400s", strings.Join(missing, ", "))
 	}
 	if p.params.replaced > maxReplaced {
 		p.refuse(rspec.TooBig, Place{}, "use shorter values", "the values of parameters add more than %d bytes", maxReplaced)

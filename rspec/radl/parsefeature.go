@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"patchbay/am/display"
 )
 
 // parseFeatures reads features to the closing parenthesis.
@@ -58,7 +60,7 @@ func (p *parser) missesAnd(allowSoft bool) bool {
 	if !p.atFeature() && !(allowSoft && p.token.is("soft")) {
 		return false
 	}
-	p.wrong(p.token.Place, "write and before "+cut(p.token.text), "the word and is missing between a feature and the next one, %.40q", p.token.text)
+	p.wrong(p.token.Place, "write and before "+display.Cut(p.token.text, 80), "the word and is missing between a feature and the next one, %.40q", p.token.text)
 	return true
 }
 

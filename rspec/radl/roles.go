@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
@@ -246,7 +247,7 @@ func (c *compiler) checkRoles(r *Recipe, p playbook) {
 	for _, name := range p.roles {
 		if known := slices.ContainsFunc(c.roles, func(x role) bool { return x.name == name }); !known && !c.warned[name] {
 			c.warned[name] = true
-			c.warn(r.Place, "add disk.0.applications contains (name='ansible.roles."+cut(name)+"')", "recipe %.80q uses the role %.80q, which is not among the applications", r.ID, name)
+			c.warn(r.Place, "add disk.0.applications contains (name='ansible.roles."+display.Cut(name, 80)+"')", "recipe %.80q uses the role %.80q, which is not among the applications", r.ID, name)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/rspec"
 )
 
@@ -23,7 +24,7 @@ func (d *Document) WithoutSecrets() (*Document, []rspec.Problem) {
 				password = false // it was left out before
 			} else if isSecret(f.Name) || password {
 				dropped = append(dropped, rspec.Problem{
-					Line: f.Line, Column: f.Column, Msg: "the secret in " + cut(f.Name) + " is left out, since every member of the slice can read requests",
+					Line: f.Line, Column: f.Column, Msg: "the secret in " + display.Cut(f.Name, 80) + " is left out, since every member of the slice can read requests",
 					Remedy: "give nodes their secrets after they were created",
 				})
 				if isSecret(f.Name) {

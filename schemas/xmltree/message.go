@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/schemas"
 )
 
@@ -37,10 +38,10 @@ var (
 func (d *Doc) finding(s *Schema, places map[int][]place, code, element int, text string) Finding {
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "�")
 	if element < 0 || element >= len(d.elements) {
-		return Finding{Msg: truncate(namespaces.ReplaceAllString(text, ""), 200)}
+		return Finding{Msg: display.Cut(namespaces.ReplaceAllString(text, ""), 200)}
 	}
 	e := d.elements[element]
-	f := Finding{Line: e.Line, Column: e.Column, Element: truncate(e.prefixedName(), maxQuoted)}
+	f := Finding{Line: e.Line, Column: e.Column, Element: display.Cut(e.prefixedName(), maxQuoted)}
 	n := -1
 	if m := ofAttribute.FindStringSubmatch(text); m != nil {
 		n = slices.IndexFunc(e.Attrs, func(a Attr) bool {
@@ -53,13 +54,13 @@ func (d *Doc) finding(s *Schema, places map[int][]place, code, element int, text
 		}
 		p := places[element][n]
 		f.Line, f.Column = p.line, p.column
-		f.Attribute = truncate(prefixedName(e.Attrs[n].Prefix, e.Attrs[n].Local), maxQuoted)
+		f.Attribute = display.Cut(prefixedName(e.Attrs[n].Prefix, e.Attrs[n].Local), maxQuoted)
 	}
 	w := messageBuilder{s: s, e: e, text: text}
 	if n >= 0 {
 		w.a = &e.Attrs[n]
 	}
-	f.Msg = truncate(w.message(code), maxMessage)
+	f.Msg = display.Cut(w.message(code), maxMessage)
 	return f
 }
 
@@ -81,13 +82,13 @@ type messageBuilder struct {
 }
 
 func (w messageBuilder) message(code int) string {
-	tag := "<" + truncate(w.e.prefixedName(), maxQuoted) + ">"
+	tag := "<" + display.Cut(w.e.prefixedName(), maxQuoted) + ">"
 	switch code {
 	case C.XML_SCHEMAV_CVC_COMPLEX_TYPE_3_2_1, C.XML_SCHEMAV_CVC_COMPLEX_TYPE_3_2_2:
 		if w.a == nil {
 			break
 		}
-		return fmt.Sprintf("the attribute %q is not allowed on %s; %s", truncate(prefixedName(w.a.Prefix, w.a.Local), maxQuoted), tag, w.s.attributes(w.e))
+		return fmt.Sprintf("the attribute %q is not allowed on %s; %s", display.Cut(prefixedName(w.a.Prefix, w.a.Local), maxQuoted), tag, w.s.attributes(w.e))
 	case C.XML_SCHEMAV_CVC_COMPLEX_TYPE_4:
 		if m := quoted.FindStringSubmatch(w.text); m != nil {
 			return fmt.Sprintf("%s lacks the attribute %s; add %s=\"…\"", tag, m[1], m[1])
@@ -122,7 +123,7 @@ func (w messageBuilder) message(code int) string {
 	}
 	// Rare errors, such as a wrong xsi:type, keep libxml2's own text.
 	rest := ofElement.ReplaceAllString(ofAttribute.ReplaceAllString(w.text, ""), "")
-	rest = truncate(namespaces.ReplaceAllString(rest, ""), 200)
+	rest = display.Cut(namespaces.ReplaceAllString(rest, ""), 200)
 	if w.a != nil {
 		return w.value() + ": " + rest
 	}
@@ -142,9 +143,9 @@ func (w messageBuilder) facet(re *regexp.Regexp, format string) string {
 
 func (w messageBuilder) value() string {
 	if w.a != nil {
-		return fmt.Sprintf("%s=%q", truncate(prefixedName(w.a.Prefix, w.a.Local), maxQuoted), truncate(w.a.Value, maxQuoted))
+		return fmt.Sprintf("%s=%q", display.Cut(prefixedName(w.a.Prefix, w.a.Local), maxQuoted), display.Cut(w.a.Value, maxQuoted))
 	}
-	return fmt.Sprintf("%q in <%s>", truncate(strings.TrimSpace(w.e.Text()), maxQuoted), truncate(w.e.prefixedName(), maxQuoted))
+	return fmt.Sprintf("%q in <%s>", display.Cut(strings.TrimSpace(w.e.Text()), maxQuoted), display.Cut(w.e.prefixedName(), maxQuoted))
 }
 
 func (w messageBuilder) content(tag string) string {
@@ -175,9 +176,9 @@ func (w messageBuilder) content(tag string) string {
 	case w.e.Space == "" && parent.Space != "":
 		tag += " without a namespace"
 	case w.e.Space != parent.Space:
-		tag += fmt.Sprintf(" of the namespace %q", truncate(w.e.Space, 2*maxQuoted))
+		tag += fmt.Sprintf(" of the namespace %q", display.Cut(w.e.Space, 2*maxQuoted))
 	}
-	what := fmt.Sprintf("%s is not allowed in <%s>", tag, truncate(parent.prefixedName(), maxQuoted))
+	what := fmt.Sprintf("%s is not allowed in <%s>", tag, display.Cut(parent.prefixedName(), maxQuoted))
 	if list == "" {
 		names, foreign = w.s.children(parent)
 		list = strings.Join(names, ", ")
@@ -201,7 +202,7 @@ func qualified(n Name) string {
 }
 
 func (w messageBuilder) root(tag string) string {
-	return fmt.Sprintf("%s of the namespace %q cannot be the root; begin with <rspec xmlns=%q type=…>", tag, truncate(w.e.Space, 2*maxQuoted), schemas.Namespace)
+	return fmt.Sprintf("%s of the namespace %q cannot be the root; begin with <rspec xmlns=%q type=…>", tag, display.Cut(w.e.Space, 2*maxQuoted), schemas.Namespace)
 }
 
 func describeType(name string) string {
@@ -252,7 +253,7 @@ func (s *Schema) children(e *Element) (names []string, foreign bool) {
 }
 
 func childTag(e *Element, local string) string {
-	return "<" + truncate(prefixedName(e.Prefix, local), maxQuoted) + ">"
+	return "<" + display.Cut(prefixedName(e.Prefix, local), maxQuoted) + ">"
 }
 
 func (e *Element) prefixedName() string { return prefixedName(e.Prefix, e.Local) }
@@ -262,14 +263,6 @@ func prefixedName(prefix, local string) string {
 		return local
 	}
 	return prefix + ":" + local
-}
-
-// truncate appends an ellipsis to the first n bytes.
-func truncate(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
 // collapseSpace applies the white space rule of XML Schema's token.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"patchbay/am/display"
 	"patchbay/schemas"
 )
 
@@ -116,11 +117,11 @@ func (d *Doc) Validate(s *Schema) []Finding {
 		panic("xmltree: " + errClosed.Error())
 	}
 	if e := d.fragmentedElement(); e != nil {
-		return []Finding{{e.Line, e.Column, truncate(e.prefixedName(), maxQuoted), "", fmt.Sprintf("the text of <%s> is in more than %d pieces, so the document is not validated; remove comments and processing instructions from it", truncate(e.prefixedName(), maxQuoted), maxPieces)}}
+		return []Finding{{e.Line, e.Column, display.Cut(e.prefixedName(), maxQuoted), "", fmt.Sprintf("the text of <%s> is in more than %d pieces, so the document is not validated; remove comments and processing instructions from it", display.Cut(e.prefixedName(), maxQuoted), maxPieces)}}
 	}
 	times, e, size := d.allowedPasses()
 	if times == 0 {
-		return []Finding{{e.Line, e.Column, truncate(e.prefixedName(), maxQuoted), "", fmt.Sprintf("the name of a namespace in <%s> has %d bytes, too many for all elements and attributes that use such names, so the document is not validated; give the namespace a shorter name", truncate(e.prefixedName(), maxQuoted), size)}}
+		return []Finding{{e.Line, e.Column, display.Cut(e.prefixedName(), maxQuoted), "", fmt.Sprintf("the name of a namespace in <%s> has %d bytes, too many for all elements and attributes that use such names, so the document is not validated; give the namespace a shorter name", display.Cut(e.prefixedName(), maxQuoted), size)}}
 	}
 	var c C.xt_findings
 	C.xt_validate(d.flat, compiled, MaxFindings, C.int(times), &c)
