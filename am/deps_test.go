@@ -62,7 +62,8 @@ const allowedImports = `
 5  rspec/radl                       am/display am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup schemas schemas/xmltree go.yaml.in/yaml/v3
 5  rspec/blueprint                  am/display inventory inventory/suggest inventory/yamlfile rspec rspec/generate rspec/match rspec/setup go.yaml.in/yaml/v3 rspec/hostname
 6  rspec/compile                    inventory rspec rspec/blueprint rspec/generate rspec/radl golang.org/x/sys
-4  rspec/draw                       am/urn rspec schemas schemas/xmltree
+2  rspec/view                       am/urn schemas schemas/xmltree
+3  rspec/draw                       rspec/view
 4  rspec/manifesttest
 4  inventory/simulated              inventory/provider inventory/yamlfile go.yaml.in/yaml/v3 rspec/setup
 4  am/lease                         am am/store am/urn
@@ -80,12 +81,12 @@ const allowedImports = `
 7  am/server                        am am/api am/audit am/budget am/display am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
 7  am/authority                     am am/api am/display am/durable am/fileowner am/urn am/xmlrpc credentials credentials/cert credentials/trial inventory/suggest github.com/google/uuid go.etcd.io/bbolt
-8  am/experiment                     am am/client am/urn rspec rspec/draw rspec/radl rspec/setup schemas/xmltree go.yaml.in/yaml/v3 rspec/hostname
+8  am/experiment                     am am/client am/urn rspec rspec/view rspec/radl rspec/setup schemas/xmltree go.yaml.in/yaml/v3 rspec/hostname
 8  am/conformance                    am/client am/urn am/xmlrpc credentials/trial schemas schemas/xmltree golang.org/x/crypto
 8  am/site                          am am/api am/audit am/authority am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/local/fdsocket inventory/local/supervisor inventory/suggest inventory/provider inventory/yamlfile rspec rspec/blueprint rspec/compile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
 9  am/site/check                    am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/provider/providertest inventory/yamlfile rspec rspec/blueprint rspec/compile schemas schemas/xmltree go.yaml.in/yaml/v3 rspec/setup
 9  am/site/create                   am/site am/urn credentials/trial inventory inventory/local inventory/local/osinfo inventory/provider inventory/simulated golang.org/x/sys
-10  cmd/patchbay                     am am/audit am/authority am/client am/conformance am/display am/durable am/experiment am/fileowner am/maintenance am/operate am/site am/site/check am/site/create am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/local inventory/local/supervisor inventory/provider inventory/suggest inventory/nameset inventory/yamlfile rspec rspec/compile rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys
+10  cmd/patchbay                     am am/audit am/authority am/client am/conformance am/display am/durable am/experiment am/fileowner am/maintenance am/operate am/site am/site/check am/site/create am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/local inventory/local/supervisor inventory/provider inventory/suggest inventory/nameset inventory/yamlfile rspec rspec/compile rspec/draw rspec/view schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys
 0  inventory/local/fdsocket             golang.org/x/sys
 0  inventory/local/sandbox          golang.org/x/sys
 0  inventory/local/cgroup           golang.org/x/sys

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"patchbay/rspec/draw"
+	"patchbay/rspec/view"
 	"patchbay/schemas/xmltree"
 )
 
@@ -55,41 +55,41 @@ type Manifest struct {
 // ReadManifest reads a manifest. If a node has several accounts, ReadManifest uses the account
 // of the given user, or else the first account.
 func ReadManifest(text []byte, user string) (Manifest, error) {
-	p, err := draw.Read(text, xmltree.Limits{})
+	d, err := view.Read(text, xmltree.Limits{})
 	if err != nil {
 		return Manifest{}, err
 	}
-	nodes := make([]Node, len(p.Nodes))
-	for i, n := range p.Nodes {
+	nodes := make([]Node, len(d.Nodes))
+	for i, n := range d.Nodes {
 		nodes[i] = Node{Name: n.Name, Sliver: n.Sliver, Component: n.Component}
 		nodes[i].Login, nodes[i].Gateway, nodes[i].Unsafe = chooseLogin(n, user)
 	}
-	for _, l := range p.Links {
+	for _, l := range d.Links {
 		for _, e := range l.Ends {
 			if e.Node < 0 {
 				continue
 			}
-			for _, a := range p.Nodes[e.Node].Interfaces[e.Interface].Addresses {
+			for _, a := range d.Nodes[e.Node].Interfaces[e.Interface].Addresses {
 				nodes[e.Node].Addresses = append(nodes[e.Node].Addresses, Address{l.Name, a})
 			}
 		}
 	}
-	expires, _ := time.Parse(time.RFC3339, p.Expires) // zero if it has none
+	expires, _ := time.Parse(time.RFC3339, d.Expires) // zero if it has none
 	return Manifest{nodes, expires}, nil
 }
 
 // chooseLogin chooses the login of a node, with its gateway: the first login of user, or
 // else the first of any account. notSafe is a login that is not used; "" if login is set.
-func chooseLogin(n draw.Node, user string) (login, gateway Login, notSafe string) {
+func chooseLogin(n view.Node, user string) (login, gateway Login, notSafe string) {
 	ways, unsafe := n.Ways()
 	if len(ways) == 0 {
 		return login, gateway, unsafe
 	}
-	i := max(0, slices.IndexFunc(ways, func(w draw.Way) bool { return w.Login.User == user }))
+	i := max(0, slices.IndexFunc(ways, func(w view.Way) bool { return w.Login.User == user }))
 	return loginOf(ways[i].Login), loginOf(ways[i].Gateway), ""
 }
 
-func loginOf(l draw.Login) Login {
+func loginOf(l view.Login) Login {
 	port, _ := strconv.Atoi(l.Port) // Ways returns only numbers
 	return Login{l.User, l.Host, port}
 }

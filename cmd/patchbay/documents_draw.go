@@ -14,6 +14,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/rspec/compile"
 	"patchbay/rspec/draw"
+	"patchbay/rspec/view"
 	"patchbay/schemas/xmltree"
 )
 
@@ -57,24 +58,24 @@ func (o *drawOptions) Validate(args []string) (err error) {
 var drawLimits = xmltree.Limits{Bytes: 64 << 20, Elements: 2_000_000}
 
 func (o *drawOptions) Run(_ context.Context, c console) error {
-	p, err := o.read(c)
+	d, err := o.read(c)
 	if err != nil {
 		return err
 	}
 	switch o.SVG {
 	case "":
-		return draw.Text(c.out, p, o.textOptions(c.out))
+		return draw.Text(c.out, d, o.textOptions(c.out))
 	case "-":
-		return draw.SVG(c.out, p)
+		return draw.SVG(c.out, d)
 	}
 	f, err := openOutput(o.SVG, os.O_TRUNC)
 	if err != nil {
 		return err
 	}
-	return errors.Join(draw.SVG(f, p), f.Close())
+	return errors.Join(draw.SVG(f, d), f.Close())
 }
 
-func (o *drawOptions) read(c console) (*draw.Picture, error) {
+func (o *drawOptions) read(c console) (*view.Document, error) {
 	in, name := os.Stdin, "standard input"
 	if o.File != "-" {
 		f, err := site.OpenRegular(o.File)
@@ -94,11 +95,11 @@ func (o *drawOptions) read(c console) (*draw.Picture, error) {
 	if text, err = o.source.request(c, name, text, compile.Options{}); err != nil {
 		return nil, err
 	}
-	p, err := draw.Read(text, drawLimits)
+	d, err := view.Read(text, drawLimits)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return p, nil
+	return d, nil
 }
 
 func (o *drawOptions) textOptions(w io.Writer) draw.TextOptions {

@@ -25,6 +25,7 @@ import (
 	"patchbay/inventory/suggest"
 	"patchbay/rspec/compile"
 	"patchbay/rspec/draw"
+	"patchbay/rspec/view"
 )
 
 const callLong = `Call a method of an aggregate manager, of this site or any other, and show the answer.
@@ -406,8 +407,8 @@ func (o *callOptions) print(c console, me *caller, shown answer) {
 		}
 		tables = c.err
 	case shown.rspec != "" && shown.rest == nil && len(shown.slivers) == 0:
-		if p, err := draw.Read([]byte(shown.rspec), drawLimits); err == nil {
-			draw.Text(c.out, p, (&drawOptions{}).textOptions(c.out))
+		if d, err := view.Read([]byte(shown.rspec), drawLimits); err == nil {
+			draw.Text(c.out, d, (&drawOptions{}).textOptions(c.out))
 		}
 	}
 	shown.print(tables)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"patchbay/rspec/view"
 )
 
 type builder struct {
@@ -22,15 +24,15 @@ type builder struct {
 
 // addBoxes gives each vertex the number of its group.
 func (b *builder) addBoxes() {
-	p := b.scene.picture
+	d := b.scene.document
 	room := boxRoom(len(b.groups))
 	for _, g := range b.groups {
-		v := vertex{shape: nodeShape, frame: p.Nodes[g.nodes[0]].Manager}
+		v := vertex{shape: nodeShape, frame: d.Nodes[g.nodes[0]].Manager}
 		if g.level == 4 {
 			v.frame = -1
 		}
 		if len(g.nodes) == 1 {
-			b.nodeLines(&v, &p.Nodes[g.nodes[0]])
+			b.nodeLines(&v, &d.Nodes[g.nodes[0]])
 		} else {
 			v.shape = stackShape
 			b.groupLines(&v, g)
@@ -67,7 +69,7 @@ func (v *vertex) fit(room float64) {
 	for i := range v.lines {
 		l := &v.lines[i]
 		mark := 0.0
-		if i == 0 && v.state != unknown {
+		if i == 0 && v.state != view.Unknown {
 			mark = markRoom
 		}
 		l.text = elide(l.text, room-mark, l.font.width)
@@ -82,12 +84,12 @@ func (v *vertex) fit(room float64) {
 // markRoom is the width of a state's mark, with its distance to the text.
 const markRoom = 17
 
-func (b *builder) nodeLines(v *vertex, n *Node) {
+func (b *builder) nodeLines(v *vertex, n *view.Node) {
 	fewBoxes := len(b.groups) <= 12
-	v.state = conditionOf(n.State)
-	v.add(n.name(), nameFont, false)
+	v.state = view.ConditionOf(n.State)
+	v.add(nameOf(n), nameFont, false)
 	v.add(b.kindOfNode(n), detailFont, true)
-	if b.scene.picture.Kind == Advertisement {
+	if b.scene.document.Kind == view.Advertisement {
 		v.add(availability(n), detailFont, false)
 	} else {
 		v.add(joined(", ", stateWord(n.State), prefixed("on ", cleaned(n.Component))), detailFont, false)
@@ -97,9 +99,9 @@ func (b *builder) nodeLines(v *vertex, n *Node) {
 	}
 	var login string
 	if fewBoxes && len(n.Logins) > 0 {
-		login = n.commands("")[0]
+		login = commands(n, "")[0]
 	}
-	for _, address := range n.publicAddresses() {
+	for _, address := range publicAddresses(n) {
 		shown := strings.HasSuffix(login, "@"+address)
 		if len(v.lines) < 5 && !shown {
 			v.add(cleaned(address), labelFont, true)
@@ -113,7 +115,7 @@ func (b *builder) nodeLines(v *vertex, n *Node) {
 
 // publicAddresses returns the addresses by which a node is reached without its links: those of
 // its hosts and of interfaces without a link, each once.
-func (n *Node) publicAddresses() []string {
+func publicAddresses(n *view.Node) []string {
 	var list []string
 	add := func(address string) {
 		if address != "" && len(list) < maxAddresses && !slices.Contains(list, address) {
@@ -125,7 +127,7 @@ func (n *Node) publicAddresses() []string {
 	}
 	for _, in := range n.Interfaces {
 		for _, a := range in.Addresses {
-			if !in.linked {
+			if !in.Linked {
 				add(a)
 			}
 		}
@@ -136,22 +138,22 @@ func (n *Node) publicAddresses() []string {
 // maxAddresses is the maximal number of public addresses drawn for a node.
 const maxAddresses = 4
 
-func (n *Node) name() string {
+func nameOf(n *view.Node) string {
 	return cmp.Or(cleaned(n.Name), "(no client_id)")
 }
 
 // kindOfNode describes a node: "emulab-xen · UBUNTU18-64-STD". In larger pictures
 // an image that does not fit is shown only in the tooltip.
-func (b *builder) kindOfNode(n *Node) string {
+func (b *builder) kindOfNode(n *view.Node) string {
 	s := cleaned(typesOf(n))
 	both := joined(" · ", s, cleaned(n.Image))
 	if s == "" || len(b.groups) <= 6 || detailFont.width(both) <= boxRoom(len(b.groups)) {
 		s = both
 	}
-	return cmp.Or(s, n.use())
+	return cmp.Or(s, useOf(n))
 }
 
-func (n *Node) use() string {
+func useOf(n *view.Node) string {
 	switch {
 	case n.Exclusive == nil:
 		return ""
@@ -159,6 +161,26 @@ func (n *Node) use() string {
 		return "exclusive"
 	}
 	return "shared"
+}
+
+// commands returns a command line for each login of a node. If no login is safe to use, it returns
+// the logins as written.
+func commands(n *view.Node, key string) (list []string) {
+	ways, _ := n.Ways()
+	for _, w := range ways {
+		list = append(list, cleaned(w.Command(key)))
+	}
+	if len(list) == 0 {
+		for _, l := range n.Logins {
+			list = append(list, cleaned(l.String()))
+		}
+	}
+	return list
+}
+
+// stateWord returns a state without its prefix, with blanks for underscores.
+func stateWord(state string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(clean(state, 40), "geni_"), "_", " ")
 }
 
 func joined(separator string, words ...string) string {
@@ -178,7 +200,7 @@ func prefixed(prefix, text string) string {
 
 func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 
-func typesOf(n *Node) string {
+func typesOf(n *view.Node) string {
 	switch len(n.SliverTypes) {
 	case 0:
 		return n.HardwareType
@@ -189,7 +211,7 @@ func typesOf(n *Node) string {
 }
 
 // availability returns a text such as "free, 4 slots".
-func availability(n *Node) string {
+func availability(n *view.Node) string {
 	word, slots := "", ""
 	if n.Available != nil {
 		if word = "taken"; *n.Available {
@@ -202,12 +224,12 @@ func availability(n *Node) string {
 	return joined(", ", word, slots)
 }
 
-func nodeTitle(n *Node) string {
-	t := tooltip{n.name()}
+func nodeTitle(n *view.Node) string {
+	t := tooltip{nameOf(n)}
 	t.add("sliver type", strings.Join(first(n.SliverTypes, 8), ", "))
 	t.add("hardware", n.HardwareType)
 	t.add("image", n.Image)
-	t.add("use", n.use())
+	t.add("use", useOf(n))
 	t.add("component", n.Component)
 	t.add("state", n.State)
 	if n.Error != "" {
@@ -219,7 +241,7 @@ func nodeTitle(n *Node) string {
 	for _, h := range first(n.Hosts, 4) {
 		t.add("host", joined(" ", h.Name, h.IPv4))
 	}
-	for _, command := range first(n.commands(""), 4) {
+	for _, command := range first(commands(n, ""), 4) {
 		t.add("login", command)
 	}
 	t.add("accounts", strings.Join(first(n.Accounts, 8), ", "))
@@ -238,13 +260,13 @@ func (t *tooltip) add(word, value string) {
 }
 
 func (b *builder) groupLines(v *vertex, g group) {
-	p := b.scene.picture
+	d := b.scene.document
 	room := boxRoom(len(b.groups))
-	v.add(g.nameRange(p, func(s string) string { return elide(s, room/2-10, nameFont.width) }), nameFont, false)
+	v.add(g.nameRange(d, func(s string) string { return elide(s, room/2-10, nameFont.width) }), nameFont, false)
 	var kinds, states grouping[string, int]
 	for _, i := range g.nodes {
-		kinds.add(cleaned(typesOf(&p.Nodes[i])), i)
-		states.add(stateWord(p.Nodes[i].State), i)
+		kinds.add(cleaned(typesOf(&d.Nodes[i])), i)
+		states.add(stateWord(d.Nodes[i].State), i)
 	}
 	kind := cmp.Or(kinds.keys[0], "node")
 	if len(kinds.keys) > 1 {
@@ -252,7 +274,7 @@ func (b *builder) groupLines(v *vertex, g group) {
 	}
 	kind = fmt.Sprintf("%d × %s", len(g.nodes), kind)
 	v.add(kind, detailFont, true)
-	last, slots := p.freeNodes(g.nodes)
+	last, slots := freeNodes(d, g.nodes)
 	if slots > len(g.nodes) {
 		last = joined(", ", last, count(slots, "slot"))
 	}
@@ -262,18 +284,18 @@ func (b *builder) groupLines(v *vertex, g group) {
 		}
 	}
 	v.add(last, detailFont, false)
-	v.title = strings.Join([]string{g.nameRange(p, cleaned), kind, last}, "\n")
+	v.title = strings.Join([]string{g.nameRange(d, cleaned), kind, last}, "\n")
 }
 
 // freeNodes counts slots only of nodes that are not exclusive. The text is empty if no node
 // states whether it is free.
-func (p *Picture) freeNodes(nodes []int) (text string, slots int) {
+func freeNodes(d *view.Document, nodes []int) (text string, slots int) {
 	free, known := 0, false
 	for _, i := range nodes {
-		if only := p.Nodes[i].Exclusive; only == nil || !*only { // an exclusive node has one slot, which is the node itself
-			slots += p.Nodes[i].Slots
+		if only := d.Nodes[i].Exclusive; only == nil || !*only { // an exclusive node has one slot, which is the node itself
+			slots += d.Nodes[i].Slots
 		}
-		if a := p.Nodes[i].Available; a != nil {
+		if a := d.Nodes[i].Available; a != nil {
 			known = true
 			if *a {
 				free++

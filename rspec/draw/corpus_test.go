@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"patchbay/am/testkit/require"
+	"patchbay/rspec/view"
 	"patchbay/schemas/xmltree"
 )
 
@@ -22,7 +23,7 @@ func TestCorpusIsDrawn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := Read(b, xmltree.Limits{})
+		p, err := view.Read(b, xmltree.Limits{})
 		if err != nil {
 			continue
 		}
@@ -37,7 +38,7 @@ func TestCorpusIsDrawn(t *testing.T) {
 		for _, f := range faultsOf(drawn(p)) {
 			t.Errorf("%s: %s", filepath.Base(file), f)
 		}
-		if p.Kind == Advertisement {
+		if p.Kind == view.Advertisement {
 			continue // its nodes are in groups
 		}
 		for _, n := range p.Nodes {

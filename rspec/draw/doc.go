@@ -1,11 +1,11 @@
 // Package draw draws RSpecs as SVG and as text: requests, manifests and
 // advertisements of GENI 3 and ProtoGENI 2.
 //
-// Read converts a document to a Picture. Two functions write the Picture: SVG
-// for a page or a browser, Text for a terminal.
+// Two functions write a document that rspec/view has read: SVG for a page or a browser, Text for a
+// terminal.
 //
-//	bytes ── Read ── Picture ── scene (boxes, lines) ── layout ── SVG
-//	                    └── Text
+//	view.Document ── scene (boxes, lines) ── layout ── SVG
+//	      └── Text
 //
 // The scene is the graph that is drawn. A node is a box, a link with two ends is a line, and
 // any other link is a hub with spokes. An interface that the document names but does not
@@ -21,13 +21,8 @@
 // nothing. The layout uses no random numbers: the same document gives the same
 // picture.
 //
-// Read accepts invalid documents, because a picture often shows the mistake best.
-// Hostile documents do no harm: size and depth are limited, labels are cut and
-// stripped of control characters, and the SVG contains no scripts and no
-// references.
-//
-// The package never validates a document (patchbay/rspec does) and never edits
-// one.
+// A hostile document does no harm: labels are cut and stripped of control characters, and the
+// SVG contains no scripts and no references.
 //
 // # Decisions
 //

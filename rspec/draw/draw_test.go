@@ -9,41 +9,42 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/rspec/view"
 	"patchbay/schemas/xmltree"
 )
 
 // sketch makes pictures without a document.
-type sketch struct{ p Picture }
+type sketch struct{ d view.Document }
 
 // network has n nodes named node0, node1, … of each of some managers in turn.
 func network(n, managers int) *sketch {
-	w := &sketch{Picture{Kind: Request}}
+	w := &sketch{view.Document{Kind: view.Request}}
 	for m := range managers {
 		name := fmt.Sprintf("m%d.example.org", m)
-		w.p.Managers = append(w.p.Managers, Manager{"urn:publicid:IDN+" + name + "+authority+cm", name})
+		w.d.Managers = append(w.d.Managers, view.Manager{URN: "urn:publicid:IDN+" + name + "+authority+cm", Name: name})
 	}
 	for i := range n {
-		w.p.Nodes = append(w.p.Nodes, Node{Name: fmt.Sprintf("node%d", i), Manager: i % managers, SliverTypes: []string{"raw-pc"}, Image: "debian12"})
+		w.d.Nodes = append(w.d.Nodes, view.Node{Name: fmt.Sprintf("node%d", i), Manager: i % managers, SliverTypes: []string{"raw-pc"}, Image: "debian12"})
 	}
 	return w
 }
 
 // link joins nodes; -1 is an interface that no node has.
-func (w *sketch) link(nodes ...int) *Link {
-	l := Link{Name: fmt.Sprintf("link%d", len(w.p.Links))}
+func (w *sketch) link(nodes ...int) *view.Link {
+	l := view.Link{Name: fmt.Sprintf("link%d", len(w.d.Links))}
 	for k, n := range nodes {
 		if n < 0 {
-			l.Ends = append(l.Ends, End{Name: fmt.Sprintf("unnamed:if%d", k), Node: -1, Interface: -1})
+			l.Ends = append(l.Ends, view.End{Name: fmt.Sprintf("unnamed:if%d", k), Node: -1, Interface: -1})
 			continue
 		}
-		node := &w.p.Nodes[n]
+		node := &w.d.Nodes[n]
 		i := len(node.Interfaces)
-		in := Interface{Name: fmt.Sprintf("%s:if%d", node.Name, i), Addresses: []string{fmt.Sprintf("10.%d.%d.%d", len(w.p.Links)/250, len(w.p.Links)%250, k+1)}, linked: true}
+		in := view.Interface{Name: fmt.Sprintf("%s:if%d", node.Name, i), Addresses: []string{fmt.Sprintf("10.%d.%d.%d", len(w.d.Links)/250, len(w.d.Links)%250, k+1)}, Linked: true}
 		node.Interfaces = append(node.Interfaces, in)
-		l.Ends = append(l.Ends, End{Name: in.Name, Node: n, Interface: i})
+		l.Ends = append(l.Ends, view.End{Name: in.Name, Node: n, Interface: i})
 	}
-	w.p.Links = append(w.p.Links, l)
-	return &w.p.Links[len(w.p.Links)-1]
+	w.d.Links = append(w.d.Links, l)
+	return &w.d.Links[len(w.d.Links)-1]
 }
 
 func upTo(n int) []int {
@@ -55,7 +56,7 @@ func upTo(n int) []int {
 }
 
 // topologies are the forms that experiments have.
-func topologies() map[string]*Picture {
+func topologies() map[string]*view.Document {
 	all := map[string]*sketch{}
 	add := func(name string, n, managers int) *sketch {
 		all[name] = network(n, managers)
@@ -153,16 +154,16 @@ func topologies() map[string]*Picture {
 	w.link()
 	w.link(-1, -1)
 	w.link(2, 2)
-	out := map[string]*Picture{}
+	out := map[string]*view.Document{}
 	for name, w := range all {
-		out[name] = &w.p
+		out[name] = &w.d
 	}
 	return out
 }
 
 // drawn is the scene of a picture as SVG draws it.
-func drawn(p *Picture) *scene {
-	s := newScene(p)
+func drawn(d *view.Document) *scene {
+	s := newScene(d)
 	s.layOut()
 	return s
 }
@@ -170,31 +171,31 @@ func drawn(p *Picture) *scene {
 func svgOf(t interface {
 	Helper()
 	Fatal(...any)
-}, p *Picture) string {
+}, d *view.Document) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := SVG(&b, p); err != nil {
+	if err := SVG(&b, d); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
 }
 
-func textOf(t testing.TB, p *Picture, o TextOptions) string {
+func textOf(t testing.TB, d *view.Document, o TextOptions) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Text(&b, p, o); err != nil {
+	if err := Text(&b, d, o); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
 }
 
-func read(t testing.TB, text string) *Picture {
+func read(t testing.TB, text string) *view.Document {
 	t.Helper()
-	p, err := Read([]byte(text), xmltree.Limits{})
+	d, err := view.Read([]byte(text), xmltree.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return d
 }
 
 // checkSVG returns an error if a drawing is not well-formed or refers to other documents.
@@ -234,4 +235,8 @@ func checkTerminal(text string) error {
 		}
 	}
 	return nil
+}
+
+func document(kind, body string) string {
+	return `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="` + kind + `">` + body + `</rspec>`
 }

@@ -5,7 +5,7 @@ import "cmp"
 var frameFont = font{13, true}
 
 func (s *scene) frameName(f int) string {
-	return elide(cmp.Or(cleaned(s.picture.Managers[f].Name), "no manager named"), 320, frameFont.width)
+	return elide(cmp.Or(cleaned(s.document.Managers[f].Name), "no manager named"), 320, frameFont.width)
 }
 
 func (s *scene) titleRect(f int) rect {

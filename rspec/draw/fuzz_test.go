@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"patchbay/rspec/view"
 	"patchbay/schemas/xmltree"
 )
 
@@ -20,7 +21,7 @@ func FuzzDraw(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := Read(b, xmltree.Limits{Bytes: 1 << 16, Elements: 2000})
+		p, err := view.Read(b, xmltree.Limits{Bytes: 1 << 16, Elements: 2000})
 		if err != nil {
 			return
 		}

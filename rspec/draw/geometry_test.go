@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"patchbay/rspec/view"
 )
 
 // faultsOf returns all faults of a drawing.
@@ -135,7 +137,7 @@ func TestParallelLinksPassBesideAHub(t *testing.T) {
 	w.link(0, 6)
 	w.link(0, 6)
 	w.link(0, 3, 6, 9)
-	s := drawn(&w.p)
+	s := drawn(&w.d)
 	for _, f := range faultsOf(s) {
 		t.Error(f)
 	}
@@ -178,13 +180,13 @@ func TestRandomNetworksAreDrawnWell(t *testing.T) {
 			}
 			l := w.link(nodes...)
 			if rapid.Bool().Draw(t, "properties") {
-				l.Properties = []Property{{Capacity: "100 Mbit/s", Latency: "10 ms"}}
+				l.Properties = []view.Property{{Capacity: "100 Mbit/s", Latency: "10 ms"}}
 			}
 		}
-		for _, f := range faultsOf(drawn(&w.p)) {
+		for _, f := range faultsOf(drawn(&w.d)) {
 			t.Error(f)
 		}
-		if err := checkSVG(svgOf(t, &w.p)); err != nil {
+		if err := checkSVG(svgOf(t, &w.d)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"patchbay/rspec/view"
 )
 
 var update = flag.Bool("update", false, "write the drawings in testdata anew")
@@ -86,7 +88,7 @@ func TestColoursAreNeverNeeded(t *testing.T) {
 		if !strings.Contains(coloured, reset) {
 			t.Error("there are no colours")
 		}
-		for _, s := range []string{bold, dim, reset, stateColors[ready], stateColors[busy], stateColors[failed]} {
+		for _, s := range []string{bold, dim, reset, stateColors[view.Ready], stateColors[view.Busy], stateColors[view.Failed]} {
 			coloured = strings.ReplaceAll(coloured, s, "")
 		}
 		if diff := cmp.Diff(textOf(t, p, TextOptions{}), coloured); diff != "" {

@@ -5,26 +5,28 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"patchbay/rspec/view"
 )
 
 type group struct {
-	nodes []int // indexes of Picture.Nodes
+	nodes []int // indexes of Document.Nodes
 	level int   // the level of grouping, as in groupKey
 }
 
 // groupNodes begins with level 0 of groupKey (1 in an advertisement) and raises the level
 // until there are at most maxBoxes groups.
-func groupNodes(p *Picture) []group {
+func groupNodes(d *view.Document) []group {
 	first := 0
-	if p.Kind == Advertisement {
+	if d.Kind == view.Advertisement {
 		first = 1
 	}
-	peers := neighbours(p)
+	peers := neighbours(d)
 	var groups []group
 	for level := first; level <= 4; level++ {
 		var alike grouping[string, int]
-		for i := range p.Nodes {
-			alike.add(groupKey(p, i, level, peers), i)
+		for i := range d.Nodes {
+			alike.add(groupKey(d, i, level, peers), i)
 		}
 		groups = groups[:0]
 		for _, key := range alike.keys {
@@ -40,15 +42,15 @@ func groupNodes(p *Picture) []group {
 // groupKey returns equal texts for nodes that share a box. At level 0 no nodes share a box; at
 // level 1 nodes of the same kind with the same links do; at level 2 nodes of the same kind; at
 // level 3 all nodes of a manager; at level 4 all nodes.
-func groupKey(p *Picture, i, level int, peers [][]string) string {
-	n := &p.Nodes[i]
+func groupKey(d *view.Document, i, level int, peers [][]string) string {
+	n := &d.Nodes[i]
 	switch level {
 	case 0:
 		return fmt.Sprint(i)
 	case 1:
-		return groupKey(p, i, 2, peers) + fmt.Sprintf("\x00%q", peers[i])
+		return groupKey(d, i, 2, peers) + fmt.Sprintf("\x00%q", peers[i])
 	case 2:
-		return fmt.Sprintf("%d\x00%q\x00%q\x00%s", n.Manager, n.SliverTypes, n.HardwareType, n.use())
+		return fmt.Sprintf("%d\x00%q\x00%q\x00%s", n.Manager, n.SliverTypes, n.HardwareType, useOf(n))
 	case 3:
 		return fmt.Sprint(n.Manager)
 	}
@@ -57,10 +59,10 @@ func groupKey(p *Picture, i, level int, peers [][]string) string {
 
 // neighbours returns a sorted list without duplicates for each node. The texts identify the
 // nodes and larger links with which the node is linked.
-func neighbours(p *Picture) [][]string {
-	lists := make([][]string, len(p.Nodes))
-	for i := range p.Links {
-		l := &p.Links[i]
+func neighbours(d *view.Document) [][]string {
+	lists := make([][]string, len(d.Nodes))
+	for i := range d.Links {
+		l := &d.Links[i]
 		for k, e := range l.Ends {
 			switch {
 			case e.Node < 0:
@@ -80,10 +82,10 @@ func neighbours(p *Picture) [][]string {
 }
 
 // nameRange returns the first and the last name of the nodes, each shortened.
-func (g group) nameRange(p *Picture, shorten func(string) string) string {
+func (g group) nameRange(d *view.Document, shorten func(string) string) string {
 	names := make([]string, len(g.nodes))
 	for i, n := range g.nodes {
-		names[i] = p.Nodes[n].Name
+		names[i] = d.Nodes[n].Name
 	}
 	slices.SortStableFunc(names, compareNatural)
 	between := "…"

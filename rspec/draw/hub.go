@@ -1,12 +1,16 @@
 package draw
 
-import "cmp"
+import (
+	"cmp"
+
+	"patchbay/rspec/view"
+)
 
 // addLinkAsHub draws link i as a box with a spoke to each of the ends. The parameter vertices
 // has the vertices of these ends, in the same order. A link with many ends at several managers
 // has several parts; trunks join the parts.
-func (b *builder) addLinkAsHub(i int, vertices []int, ends []End) {
-	l := &b.scene.picture.Links[i]
+func (b *builder) addLinkAsHub(i int, vertices []int, ends []view.End) {
+	l := &b.scene.document.Links[i]
 	if b.hubs >= maxBoxes || len(b.scene.edges)+len(vertices) > maxEdges {
 		b.dropped++
 		return
@@ -57,7 +61,7 @@ func (b *builder) addLinkAsHub(i int, vertices []int, ends []End) {
 const minSplitEnds = 6
 
 // addHub writes only the link's name into the box if facts is false.
-func (b *builder) addHub(l *Link, frame int, facts bool) int {
+func (b *builder) addHub(l *view.Link, frame int, facts bool) int {
 	v := vertex{shape: hubShape, frame: frame, title: linkTitle(l)}
 	v.add(cmp.Or(cleaned(l.Name), "(link)"), hubFont, false)
 	if facts {
@@ -76,14 +80,14 @@ func (b *builder) addHub(l *Link, frame int, facts bool) int {
 // addSpokes joins the given ends of link i to a hub; vertices are the vertices of these ends.
 // Ends in the same group box share a spoke. If another box has more than maxSingleLines of the
 // ends, they share a spoke too.
-func (b *builder) addSpokes(i, hub int, vertices []int, ends []End) {
+func (b *builder) addSpokes(i, hub int, vertices []int, ends []view.End) {
 	counts := map[int]int{}
 	for _, v := range vertices {
 		counts[v]++
 	}
 	done := map[int]bool{}
 	for k, v := range vertices {
-		e := edge{from: v, to: hub, title: linkTitle(&b.scene.picture.Links[i])}
+		e := edge{from: v, to: hub, title: linkTitle(&b.scene.document.Links[i])}
 		if b.isGroup(v) || counts[v] > maxSingleLines {
 			if done[v] {
 				continue

@@ -30,7 +30,7 @@ func (s *scene) placeBoxes() {
 	}
 	slices.Sort(regions.keys)
 	var tops []*block
-	s.frames = make([]rect, len(s.picture.Managers))
+	s.frames = make([]rect, len(s.document.Managers))
 	framed := map[int]*block{}
 	for _, f := range regions.keys {
 		here := regions.of[f]

@@ -3,24 +3,26 @@ package draw
 import (
 	"fmt"
 	"strings"
+
+	"patchbay/rspec/view"
 )
 
 // addLinks adds a line for each link with two ends and a hub for every other link. Links
 // between nodes that share a box are not drawn.
 func (b *builder) addLinks() {
-	p := b.scene.picture
-	b.common = commonProperties(p)
+	d := b.scene.document
+	b.common = commonProperties(d)
 	var pairs grouping[[2]int, int] // by the vertices at their ends
-	for i := range p.Links {
-		l := &p.Links[i]
-		var vertices []int // the vertices of ends
-		var ends []End     // the ends that have a vertex
+	for i := range d.Links {
+		l := &d.Links[i]
+		var vertices []int  // the vertices of ends
+		var ends []view.End // the ends that have a vertex
 		for _, e := range l.Ends {
 			if v := b.vertexOf(i, e); v >= 0 {
 				vertices, ends = append(vertices, v), append(ends, e)
 			}
 		}
-		if len(l.Ends) == 0 && p.Kind == Advertisement {
+		if len(l.Ends) == 0 && d.Kind == view.Advertisement {
 			b.unconnected++
 			continue
 		}
@@ -50,13 +52,13 @@ func (b *builder) addLinks() {
 
 // vertexOf adds a vertex for an end that the document does not contain. It returns -1 if there
 // are too many such vertices.
-func (b *builder) vertexOf(i int, e End) int {
+func (b *builder) vertexOf(i int, e view.End) int {
 	if e.Node >= 0 {
 		return b.grouped[e.Node]
 	}
-	p := b.scene.picture
+	d := b.scene.document
 	key, name, kind := fmt.Sprintf("%d %s", i, e.Name), cleaned(e.Name), "no such interface"
-	if p.Kind == Advertisement {
+	if d.Kind == view.Advertisement {
 		key, name, kind = e.Authority, cleaned(e.Authority), "outside"
 		if key == "" {
 			name = cleaned(e.Name)
@@ -75,8 +77,8 @@ func (b *builder) vertexOf(i int, e End) int {
 	v.add(name, hubFont, false)
 	v.add(kind, labelFont, true)
 	v.fit(boxRoom(len(b.groups)))
-	if p.Kind != Advertisement {
-		v.frame = b.frameOfLink(&p.Links[i])
+	if d.Kind != view.Advertisement {
+		v.frame = b.frameOfLink(&d.Links[i])
 	}
 	b.outside[key] = b.scene.add(v)
 	return b.outside[key]
@@ -84,7 +86,7 @@ func (b *builder) vertexOf(i int, e End) int {
 
 // frameOfLink returns the manager of all nodes of the link, or -1 if they have no common
 // manager.
-func (b *builder) frameOfLink(l *Link) int {
+func (b *builder) frameOfLink(l *view.Link) int {
 	frame, found := -1, false
 	for _, e := range l.Ends {
 		if e.Node < 0 {
@@ -96,7 +98,7 @@ func (b *builder) frameOfLink(l *Link) int {
 		}
 		frame, found = m, true
 	}
-	if !found && !b.scene.framed && len(b.scene.picture.Managers) > 0 {
+	if !found && !b.scene.framed && len(b.scene.document.Managers) > 0 {
 		return 0
 	}
 	return frame
@@ -108,23 +110,23 @@ const maxSingleLines = 4
 // addLines adds the links between two boxes: as separate lines, or as one thick line if there
 // are too many.
 func (b *builder) addLines(pair [2]int, links []int) {
-	p := b.scene.picture
+	d := b.scene.document
 	most := maxSingleLines
-	if p.Kind == Advertisement || b.isGroup(pair[0]) || b.isGroup(pair[1]) {
+	if d.Kind == view.Advertisement || b.isGroup(pair[0]) || b.isGroup(pair[1]) {
 		most = 1
 	}
 	if len(links) > most {
 		e := edge{from: pair[0], to: pair[1], bundle: true, middle: []string{count(len(links), "link")}}
 		var names []string
 		for _, i := range first(links, 12) {
-			names = append(names, cleaned(p.Links[i].Name))
+			names = append(names, cleaned(d.Links[i].Name))
 		}
 		e.title = e.middle[0] + "\n" + strings.Join(names, "\n")
 		b.scene.edges = append(b.scene.edges, e)
 		return
 	}
 	for _, i := range links {
-		l := &p.Links[i]
+		l := &d.Links[i]
 		e := edge{title: linkTitle(l), middle: b.linkLabel(l)}
 		a, z := l.Ends[0], l.Ends[1]
 		e.from, e.to = b.vertexOf(i, a), b.vertexOf(i, z)
@@ -136,11 +138,11 @@ func (b *builder) addLines(pair [2]int, links []int) {
 func (b *builder) isGroup(v int) bool { return v < len(b.groups) && len(b.groups[v].nodes) > 1 }
 
 // endLabel returns the interface's first address and the number of the others.
-func (b *builder) endLabel(e End) string {
+func (b *builder) endLabel(e view.End) string {
 	if e.Node < 0 || b.isGroup(b.grouped[e.Node]) {
 		return ""
 	}
-	in := &b.scene.picture.Nodes[e.Node].Interfaces[e.Interface]
+	in := &b.scene.document.Nodes[e.Node].Interfaces[e.Interface]
 	if len(in.Addresses) == 0 {
 		return ""
 	}
@@ -156,19 +158,19 @@ func andMore(n int) string {
 }
 
 // linkLabel includes the link's name only if the picture has few links.
-func (b *builder) linkLabel(l *Link) []string {
+func (b *builder) linkLabel(l *view.Link) []string {
 	var words []string
-	if len(b.scene.picture.Links) <= 40 && l.Name != "" {
+	if len(b.scene.document.Links) <= 40 && l.Name != "" {
 		words = append(words, elide(cleaned(l.Name), 130, labelFont.width))
 	}
 	return append(words, b.linkFacts(l)...)
 }
 
-func (b *builder) linkFacts(l *Link) []string {
+func (b *builder) linkFacts(l *view.Link) []string {
 	var words []string
-	p := b.scene.picture
-	if b.common == "" || p.propertyText(l) != b.common {
-		for _, text := range p.propertyTexts(l, func(s string) string { return elide(s, 54, labelFont.width) }) {
+	d := b.scene.document
+	if b.common == "" || propertyText(d, l) != b.common {
+		for _, text := range propertyTexts(d, l, func(s string) string { return elide(s, 54, labelFont.width) }) {
 			words = append(words, elide(cleaned(text), 260, labelFont.width))
 		}
 	}
@@ -179,7 +181,7 @@ func (b *builder) linkFacts(l *Link) []string {
 }
 
 // specialType returns the first type that is not an ordinary LAN or VLAN, or "".
-func specialType(l *Link) string {
+func specialType(l *view.Link) string {
 	for _, t := range l.Types {
 		switch strings.ToLower(t) {
 		case "lan", "ethernet", "vlan", "p2p", "":
@@ -190,17 +192,17 @@ func specialType(l *Link) string {
 	return ""
 }
 
-func linkTitle(l *Link) string {
+func linkTitle(l *view.Link) string {
 	t := tooltip{cleaned(l.Name)}
 	t.add("type", strings.Join(first(l.Types, 4), ", "))
-	t.add("speed", strings.Join(first(l.Speeds, 4), ", "))
+	t.add("speed", speedWords(l, ", "))
 	t.add("VLAN", l.VLAN)
 	t.add("shared VLAN", l.Shared)
 	if l.Monitored {
 		t.add("monitoring", "yes")
 	}
 	for _, p := range first(l.Properties, 8) {
-		t.add(strings.Trim(cleaned(p.Source)+" → "+cleaned(p.Dest), " →"), p.String())
+		t.add(strings.Trim(cleaned(p.Source)+" → "+cleaned(p.Dest), " →"), propertyWords(&p))
 	}
 	for _, e := range first(l.Ends, 16) {
 		t.add("end", e.Name)
@@ -210,16 +212,16 @@ func linkTitle(l *Link) string {
 
 // commonProperties returns the properties that all links share, for the heading. It returns ""
 // if there are fewer than five links.
-func commonProperties(p *Picture) string {
+func commonProperties(d *view.Document) string {
 	common := ""
-	for i := range p.Links {
-		text := p.propertyText(&p.Links[i])
+	for i := range d.Links {
+		text := propertyText(d, &d.Links[i])
 		if text == "" || common != "" && text != common {
 			return ""
 		}
 		common = text
 	}
-	if len(p.Links) < 5 {
+	if len(d.Links) < 5 {
 		return ""
 	}
 	return common

@@ -1,37 +1,41 @@
 package draw
 
-import "fmt"
+import (
+	"fmt"
 
-func (o *svgWriter) writeMark(c condition, x, y float64) {
+	"patchbay/rspec/view"
+)
+
+func (o *svgWriter) writeMark(c view.Condition, x, y float64) {
 	colour := stateColours[c]
 	const r = 5.0
 	switch c {
-	case ready:
+	case view.Ready:
 		o.printf(`<circle cx="%v" cy="%v" r="%v" fill="%v"/>`+"\n", x, y, r, colour)
-	case busy:
+	case view.Busy:
 		o.printf(`<circle cx="%v" cy="%v" r="%v" fill="%v" stroke="%v" stroke-width="1.6"/>`+"\n", x, y, r-0.6, paper, colour)
 		o.printf(`<path d="M%v A%v,%v 0 0 1 %v Z" fill="%v"/>`+"\n", point{x, y - r}, r, r, point{x, y + r}, colour)
-	case idle:
+	case view.Idle:
 		o.printf(`<circle cx="%v" cy="%v" r="%v" fill="%v" stroke="%v" stroke-width="1.6"/>`+"\n", x, y, r-0.6, paper, colour)
-	case failed:
+	case view.Failed:
 		o.printf(`<path d="M%v L%v M%v L%v" stroke="%v" stroke-width="3" stroke-linecap="round"/>`+"\n",
 			point{x - 3.6, y - 3.6}, point{x + 3.6, y + 3.6}, point{x - 3.6, y + 3.6}, point{x + 3.6, y - 3.6}, colour)
 	}
 }
 
 type legendText struct {
-	is   condition
+	is   view.Condition
 	text string
 }
 
 func (s *scene) legendTexts() (list []legendText) {
-	seen := map[condition]int{}
+	seen := map[view.Condition]int{}
 	for i := range s.vertices {
 		if s.vertices[i].shape == nodeShape {
 			seen[s.vertices[i].state]++
 		}
 	}
-	for _, c := range []legendText{{ready, "ready"}, {busy, "on its way"}, {idle, "not running"}, {failed, "failed"}} {
+	for _, c := range []legendText{{view.Ready, "ready"}, {view.Busy, "on its way"}, {view.Idle, "not running"}, {view.Failed, "failed"}} {
 		if n := seen[c.is]; n > 0 {
 			list = append(list, legendText{c.is, fmt.Sprintf("%d %s", n, c.text)})
 		}

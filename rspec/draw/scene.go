@@ -1,5 +1,7 @@
 package draw
 
+import "patchbay/rspec/view"
+
 type shape int
 
 const (
@@ -16,7 +18,7 @@ type vertex struct {
 	frame int
 	lines []line
 	title string
-	state condition
+	state view.Condition
 	// bars are the thick lines of a hub that is drawn as a bus.
 	bars [][2]point
 	// stubEnds are the points where the stubs of a node meet the bars of a bus.
@@ -46,7 +48,7 @@ type edge struct {
 }
 
 type scene struct {
-	picture  *Picture
+	document *view.Document
 	vertices []vertex
 	edges    []edge
 	framed   bool
@@ -98,9 +100,9 @@ func (s *scene) layOut() {
 	s.fitPage()
 }
 
-func newScene(p *Picture) *scene {
-	s := &scene{picture: p, framed: len(p.Managers) > 1}
-	b := builder{scene: s, groups: groupNodes(p), outside: map[string]int{}}
+func newScene(d *view.Document) *scene {
+	s := &scene{document: d, framed: len(d.Managers) > 1}
+	b := builder{scene: s, groups: groupNodes(d), outside: map[string]int{}}
 	b.grouped = groupOf(b.groups)
 	b.addBoxes()
 	b.addLinks()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"patchbay/rspec/view"
 )
 
 // The colours are muted and distinguishable with colour blindness. No information depends on
@@ -26,14 +28,14 @@ const (
 var tints = []string{"#f4f7fb", "#fbf7ef", "#f3f9f5", "#f9f4f9", "#f5f6f6"}
 
 // stateColours are the colours of states; each state also has its own shape.
-var stateColours = map[condition]string{ready: "#007f5f", busy: "#c77700", idle: "#6b7785", failed: "#c0392b"}
+var stateColours = map[view.Condition]string{view.Ready: "#007f5f", view.Busy: "#c77700", view.Idle: "#6b7785", view.Failed: "#c0392b"}
 
 const fontFamily = `"Helvetica Neue",Helvetica,Arial,"Liberation Sans","DejaVu Sans",sans-serif`
 
-// SVG writes a self-contained drawing of p: no scripts, no references, no fonts to
+// SVG writes a self-contained drawing of d: no scripts, no references, no fonts to
 // load. It returns the error of w.
-func SVG(w io.Writer, p *Picture) error {
-	s := newScene(p)
+func SVG(w io.Writer, d *view.Document) error {
+	s := newScene(d)
 	s.layOut()
 	out := &svgWriter{w: bufio.NewWriter(w), s: s}
 	out.writeDocument()
@@ -194,7 +196,7 @@ func (o *svgWriter) writeText(x, y float64, t string, f font, fill, anchor strin
 
 func (o *svgWriter) writeFrame(f int, r rect) {
 	o.printf(`<rect x="%v" y="%v" width="%v" height="%v" rx="10" fill="%v" stroke="#cbd2d9"><title>%v</title></rect>`+"\n",
-		r.left(), r.top(), r.hw*2, r.hh*2, tints[f%len(tints)], escape(cleaned(o.s.picture.Managers[f].URN)))
+		r.left(), r.top(), r.hw*2, r.hh*2, tints[f%len(tints)], escape(cleaned(o.s.document.Managers[f].URN)))
 	o.writeText(o.s.titleRect(f).left()+4, r.top()+24, o.s.frameName(f), frameFont, faint, "")
 }
 
@@ -240,7 +242,7 @@ func (o *svgWriter) writeVertex(v *vertex) {
 	for i, l := range v.lines {
 		x := v.x
 		base := y + l.font.size*1.02
-		if i == 0 && v.state != unknown {
+		if i == 0 && v.state != view.Unknown {
 			x += markRoom / 2
 			o.writeMark(v.state, x-l.font.width(l.text)/2-markRoom+5, base-l.font.size*0.36)
 		}

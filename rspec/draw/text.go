@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"patchbay/rspec/view"
 )
 
 // TextOptions describe the terminal.
@@ -23,14 +25,14 @@ const (
 	maxMembers   = 600
 )
 
-// Text writes p for a terminal: a summary, a table of each manager's nodes, the
+// Text writes d for a terminal: a summary, a table of each manager's nodes, the
 // links with two ends as lines, and all other links as trees. It returns the error of w.
-func Text(w io.Writer, p *Picture, o TextOptions) error {
+func Text(w io.Writer, d *view.Document, o TextOptions) error {
 	if o.Width <= 0 {
 		o.Width = 80
 	}
 	o.Width = max(o.Width, 40)
-	t := textWriter{w: bufio.NewWriter(w), o: o, p: p, groups: groupNodes(p)}
+	t := textWriter{w: bufio.NewWriter(w), o: o, d: d, groups: groupNodes(d)}
 	t.writeDocument()
 	if t.showsKey {
 		t.writeLine("")
@@ -42,7 +44,7 @@ func Text(w io.Writer, p *Picture, o TextOptions) error {
 type textWriter struct {
 	w        *bufio.Writer
 	o        TextOptions
-	p        *Picture
+	d        *view.Document
 	groups   []group
 	showsKey bool // a command with KEY is shown
 }
@@ -95,14 +97,14 @@ func (t *textWriter) writeMore(all int, noun string) {
 }
 
 func (t *textWriter) writeDocument() {
-	t.writeTitle(t.p.summary())
-	if o := t.p.origin(); o != "" {
+	t.writeTitle(summary(t.d))
+	if o := origin(t.d); o != "" {
 		t.writeLine("%s", t.truncate(o, 0))
 	}
-	for m := range t.p.Managers {
+	for m := range t.d.Managers {
 		var here []group
 		for _, g := range t.groups {
-			if t.p.Nodes[g.nodes[0]].Manager == m {
+			if t.d.Nodes[g.nodes[0]].Manager == m {
 				here = append(here, g)
 			}
 		}
@@ -117,23 +119,23 @@ func (t *textWriter) writeDocument() {
 
 // writeManager writes a table, or lists of names if many nodes differ only in their names.
 func (t *textWriter) writeManager(m int, groups []group) {
-	name := cmp.Or(cleaned(t.p.Managers[m].Name), "no manager named")
+	name := cmp.Or(cleaned(t.d.Managers[m].Name), "no manager named")
 	total := 0
 	alike := len(groups) > minKindList
 	for _, g := range groups {
 		total += len(g.nodes)
-		n := &t.p.Nodes[g.nodes[0]]
+		n := &t.d.Nodes[g.nodes[0]]
 		alike = alike && g.level == 0 && n.Component == "" && n.State == "" && len(n.Logins) == 0 && len(n.Hosts) == 0 && n.Available == nil
 	}
 	title := fmt.Sprintf("%s  %s", name, count(total, "node"))
-	if len(t.p.Managers) == 1 && t.p.Managers[0].Name == "" {
+	if len(t.d.Managers) == 1 && t.d.Managers[0].Name == "" {
 		title = count(total, "node")
 	}
 	t.writeTitle(title)
 	switch {
 	case alike:
 		t.writeNames(groups)
-	case t.p.Kind == Advertisement:
+	case t.d.Kind == view.Advertisement:
 		t.writeComponents(groups)
 	default:
 		t.writeNodes(groups)
@@ -148,9 +150,9 @@ const minKindList = 20
 func (t *textWriter) writeNames(groups []group) {
 	var kinds grouping[string, string]
 	for _, g := range groups {
-		n := &t.p.Nodes[g.nodes[0]]
-		kind := cmp.Or(joined(", ", joined(" · ", cleaned(typesOf(n)), cleaned(n.Image)), n.use()), "no type named")
-		kinds.add(kind, t.displayable(n.name()))
+		n := &t.d.Nodes[g.nodes[0]]
+		kind := cmp.Or(joined(", ", joined(" · ", cleaned(typesOf(n)), cleaned(n.Image)), useOf(n)), "no type named")
+		kinds.add(kind, t.displayable(nameOf(n)))
 	}
 	for _, kind := range kinds.keys {
 		t.writeLine("  %s", t.truncate(fmt.Sprintf("%d × %s", len(kinds.of[kind]), kind), indent))
@@ -177,25 +179,25 @@ func (t *textWriter) writeNodes(groups []group) {
 	tab.wrapFrom = 7
 	var failing grouping[string, string] // names by error
 	for _, g := range groups {
-		n := &t.p.Nodes[g.nodes[0]]
+		n := &t.d.Nodes[g.nodes[0]]
 		if len(g.nodes) > 1 {
 			var kinds, states grouping[string, int]
 			for _, i := range g.nodes {
-				kinds.add(typesOf(&t.p.Nodes[i]), i)
-				states.add(t.p.Nodes[i].State, i)
+				kinds.add(typesOf(&t.d.Nodes[i]), i)
+				states.add(t.d.Nodes[i].State, i)
 			}
-			tab.add(g.nameRange(t.p, cleaned), fmt.Sprintf("%d × %s", len(g.nodes), oneOf(kinds.keys, "kind")), "", "", "", oneOf(states.keys, "state"), "", "")
+			tab.add(g.nameRange(t.d, cleaned), fmt.Sprintf("%d × %s", len(g.nodes), oneOf(kinds.keys, "kind")), "", "", "", oneOf(states.keys, "state"), "", "")
 			continue
 		}
-		use := n.use()
+		use := useOf(n)
 		if n.Monitored {
 			use = joined(", ", use, "monitored")
 		}
-		state := prefixed(stateSigns[conditionOf(n.State)]+" ", stateWord(n.State))
+		state := prefixed(stateSigns[view.ConditionOf(n.State)]+" ", stateWord(n.State))
 		if n.Error != "" {
-			failing.add(clean(n.Error, maxReason), n.name())
+			failing.add(clean(n.Error, maxReason), nameOf(n))
 		}
-		tab.add(n.name(), cleaned(typesOf(n)), cleaned(n.Image), use, cleaned(n.Component), state, cleaned(strings.Join(n.publicAddresses(), " ")), t.loginCommand(n))
+		tab.add(nameOf(n), cleaned(typesOf(n)), cleaned(n.Image), use, cleaned(n.Component), state, cleaned(strings.Join(publicAddresses(n), " ")), t.loginCommand(n))
 	}
 	if common := tab.takeCommon(1, 2, 3, 4); len(common) > 0 {
 		t.writeLine("  %s", t.truncate("every node: "+strings.Join(common, ", "), indent))
@@ -243,16 +245,16 @@ func (t *textWriter) writeWrapped(firstIndent, indent, text string) {
 }
 
 var (
-	stateSigns  = map[condition]string{unknown: " ", ready: "●", busy: "◐", idle: "○", failed: "✕"}
-	stateColors = map[condition]string{ready: "\x1b[32m", busy: "\x1b[33m", failed: "\x1b[31m"}
+	stateSigns  = map[view.Condition]string{view.Unknown: " ", view.Ready: "●", view.Busy: "◐", view.Idle: "○", view.Failed: "✕"}
+	stateColors = map[view.Condition]string{view.Ready: "\x1b[32m", view.Busy: "\x1b[33m", view.Failed: "\x1b[31m"}
 )
 
 // loginCommand returns a command line for the first login. For a node without logins it
 // returns the host name, or "" if that is only the node's name.
-func (t *textWriter) loginCommand(n *Node) string {
+func (t *textWriter) loginCommand(n *view.Node) string {
 	switch {
 	case len(n.Logins) > 0:
-		all := n.commands("KEY")
+		all := commands(n, "KEY")
 		s := all[0]
 		t.showsKey = t.showsKey || strings.Contains(s, "-i KEY ")
 		if more := len(all) - 1; more > 0 {
@@ -268,16 +270,16 @@ func (t *textWriter) loginCommand(n *Node) string {
 func (t *textWriter) writeComponents(groups []group) {
 	tab := t.table("component", "count", "type", "hardware", "use", "free", "slots")
 	for _, g := range groups {
-		n := &t.p.Nodes[g.nodes[0]]
-		free, slots := t.p.freeNodes(g.nodes)
-		name, slotText := n.name(), ""
+		n := &t.d.Nodes[g.nodes[0]]
+		free, slots := freeNodes(t.d, g.nodes)
+		name, slotText := nameOf(n), ""
 		if len(g.nodes) > 1 {
-			name = g.nameRange(t.p, cleaned)
+			name = g.nameRange(t.d, cleaned)
 		}
 		if slots > 0 {
 			slotText = fmt.Sprint(slots)
 		}
-		tab.add(name, fmt.Sprintf("%d ×", len(g.nodes)), cleaned(typesOf(n)), cleaned(n.HardwareType), n.use(), free, slotText)
+		tab.add(name, fmt.Sprintf("%d ×", len(g.nodes)), cleaned(typesOf(n)), cleaned(n.HardwareType), useOf(n), free, slotText)
 	}
 	tab.write()
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"patchbay/rspec/view"
 )
 
 // writeLinks writes links with two ends as lines, and all other links as trees of their ends.
@@ -12,9 +14,9 @@ import (
 func (t *textWriter) writeLinks() {
 	grouped := groupOf(t.groups)
 	bundled := slices.ContainsFunc(t.groups, func(g group) bool { return g.level > 0 })
-	var lines, trees []*Link
-	for i := range t.p.Links {
-		l := &t.p.Links[i]
+	var lines, trees []*view.Link
+	for i := range t.d.Links {
+		l := &t.d.Links[i]
 		if len(l.Ends) == 2 && l.Shared == "" {
 			lines = append(lines, l)
 		} else {
@@ -22,7 +24,7 @@ func (t *textWriter) writeLinks() {
 		}
 	}
 	switch {
-	case bundled && len(t.p.Links) > 0:
+	case bundled && len(t.d.Links) > 0:
 		t.writeLinkCounts(grouped, lines)
 	case len(lines) > 0:
 		t.writeLines(lines)
@@ -42,9 +44,9 @@ func (t *textWriter) writeLinks() {
 }
 
 // writeLines writes lines such as "a:if0 10.0.1.1 ──── 10.0.1.2 b:if0".
-func (t *textWriter) writeLines(links []*Link) {
+func (t *textWriter) writeLines(links []*view.Link) {
 	t.writeLine("")
-	common := commonProperties(t.p)
+	common := commonProperties(t.d)
 	title := count(len(links), "link") + " of two ends"
 	if common != "" {
 		title += ", every link " + common
@@ -55,7 +57,7 @@ func (t *textWriter) writeLines(links []*Link) {
 	tab.noHead = true
 	tab.wrapFrom = 6
 	for _, l := range first(links, maxLinkLines) {
-		text := t.p.propertyText(l)
+		text := propertyText(t.d, l)
 		if text == common {
 			text = ""
 		}
@@ -67,15 +69,15 @@ func (t *textWriter) writeLines(links []*Link) {
 	t.writeMore(len(links), "link")
 }
 
-func (t *textWriter) writeTree(l *Link) {
+func (t *textWriter) writeTree(l *view.Link) {
 	name := cmp.Or(cleaned(l.Name), "(link)")
 	t.writeLine("")
-	t.writeTitle(name + "  " + joined(", ", count(len(l.Ends), "end"), cleaned(t.p.propertyText(l)), cleaned(specialType(l)), prefixed("shared VLAN ", cleaned(l.Shared)), prefixed("VLAN ", cleaned(l.VLAN))))
+	t.writeTitle(name + "  " + joined(", ", count(len(l.Ends), "end"), cleaned(propertyText(t.d, l)), cleaned(specialType(l)), prefixed("shared VLAN ", cleaned(l.Shared)), prefixed("VLAN ", cleaned(l.VLAN))))
 	ends := first(l.Ends, maxMembers)
 	rest := len(l.Ends) - len(ends)
 	if len(ends) > maxBranches {
 		words := make([]string, len(ends))
-		wide := int(largestOf(ends, func(e End) float64 { return columnWidth(t.displayable(t.endName(e))) }))
+		wide := int(largestOf(ends, func(e view.End) float64 { return columnWidth(t.displayable(t.endName(e))) }))
 		for i, e := range ends {
 			words[i] = strings.TrimRight(pad(t.displayable(t.endName(e)), wide)+" "+t.displayable(t.addresses(e)), " ")
 		}
@@ -101,9 +103,9 @@ func (t *textWriter) writeTree(l *Link) {
 // maxBranches is the number of ends above which a tree becomes columns.
 const maxBranches = 8
 
-func (t *textWriter) writeLinkCounts(grouped map[int]int, links []*Link) {
+func (t *textWriter) writeLinkCounts(grouped map[int]int, links []*view.Link) {
 	type pair struct{ a, z string }
-	var between grouping[pair, *Link]
+	var between grouping[pair, *view.Link]
 	for _, l := range links {
 		p := pair{t.boxName(grouped, l.Ends[0]), t.boxName(grouped, l.Ends[1])}
 		if back := (pair{p.z, p.a}); between.of[p] == nil && between.of[back] != nil {
@@ -122,9 +124,9 @@ func (t *textWriter) writeLinkCounts(grouped map[int]int, links []*Link) {
 	tab.wrapFrom = 3
 	for _, p := range first(between.keys, maxLinkLines) {
 		here := between.of[p]
-		var facts grouping[string, *Link]
+		var facts grouping[string, *view.Link]
 		for _, l := range here {
-			facts.add(joined(", ", cleaned(t.p.propertyText(l)), cleaned(specialType(l))), l)
+			facts.add(joined(", ", cleaned(propertyText(t.d, l)), cleaned(specialType(l))), l)
 		}
 		name, each := "", facts.keys[0]
 		if len(here) == 1 {
@@ -143,18 +145,18 @@ func (t *textWriter) writeLinkCounts(grouped map[int]int, links []*Link) {
 
 // boxName returns the name of the box at which a link ends; grouped has the group of each
 // node.
-func (t *textWriter) boxName(grouped map[int]int, e End) string {
+func (t *textWriter) boxName(grouped map[int]int, e view.End) string {
 	if e.Node < 0 {
 		return cleaned(cmp.Or(e.Authority, e.Name)) + " (outside)"
 	}
 	g := t.groups[grouped[e.Node]]
 	if len(g.nodes) > 1 {
-		return g.nameRange(t.p, cleaned)
+		return g.nameRange(t.d, cleaned)
 	}
-	return cleaned(t.p.Nodes[e.Node].Name)
+	return cleaned(t.d.Nodes[e.Node].Name)
 }
 
-func (t *textWriter) writeOtherLinks(grouped map[int]int, links []*Link) {
+func (t *textWriter) writeOtherLinks(grouped map[int]int, links []*view.Link) {
 	t.writeLine("")
 	t.writeTitle(count(len(links), "link") + " of one end, or of more than two")
 	tab := t.table("link", "type", "ends", "capacity", "VLAN", "joins")
@@ -164,31 +166,31 @@ func (t *textWriter) writeOtherLinks(grouped map[int]int, links []*Link) {
 		if kind == "" && len(l.Types) > 0 {
 			kind = l.Types[0]
 		}
-		var boxes grouping[string, End]
+		var boxes grouping[string, view.End]
 		for _, e := range first(l.Ends, maxMembers) {
 			boxes.add(t.boxName(grouped, e), e)
 		}
-		tab.add(cmp.Or(cleaned(l.Name), "(link)"), cleaned(kind), fmt.Sprint(len(l.Ends)), cleaned(t.p.propertyText(l)), cleaned(joined(" ", l.Shared, l.VLAN)), several(boxes.keys))
+		tab.add(cmp.Or(cleaned(l.Name), "(link)"), cleaned(kind), fmt.Sprint(len(l.Ends)), cleaned(propertyText(t.d, l)), cleaned(joined(" ", l.Shared, l.VLAN)), several(boxes.keys))
 	}
 	tab.write()
 	t.writeMore(len(links), "link")
 }
 
-func (t *textWriter) endName(e End) string {
+func (t *textWriter) endName(e view.End) string {
 	name := cmp.Or(cleaned(e.Name), "(no name)")
 	if e.Node < 0 {
 		return name + " (nowhere)"
 	}
-	node := t.p.Nodes[e.Node].name()
+	node := nameOf(&t.d.Nodes[e.Node])
 	if strings.HasPrefix(name, node) {
 		return name
 	}
 	return node + ":" + name
 }
 
-func (t *textWriter) addresses(e End) string {
+func (t *textWriter) addresses(e view.End) string {
 	if e.Node < 0 {
 		return ""
 	}
-	return clean(strings.Join(t.p.Nodes[e.Node].Interfaces[e.Interface].Addresses, " "), 80)
+	return clean(strings.Join(t.d.Nodes[e.Node].Interfaces[e.Interface].Addresses, " "), 80)
 }

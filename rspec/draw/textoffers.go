@@ -3,15 +3,17 @@ package draw
 import (
 	"fmt"
 	"strings"
+
+	"patchbay/rspec/view"
 )
 
 func (t *textWriter) writeOffers() {
-	if n := len(t.p.SharedVLANs); n > 0 {
+	if n := len(t.d.SharedVLANs); n > 0 {
 		t.writeLine("")
 		t.writeTitle(count(n, "shared VLAN"))
 		tab := t.table("", "", "", "")
 		tab.noHead = true
-		for _, v := range first(t.p.SharedVLANs, maxLinkLines) {
+		for _, v := range first(t.d.SharedVLANs, maxLinkLines) {
 			use := ""
 			if v.Restricted {
 				use = "restricted"
@@ -23,14 +25,14 @@ func (t *textWriter) writeOffers() {
 			t.writeLine("  and %d more", more)
 		}
 	}
-	if s := t.p.Addresses.String(); s != "" {
+	if s := addressCount(t.d.Addresses); s != "" {
 		t.writeLine("")
 		t.writeTitle(s)
 	}
 }
 
-// String returns a text such as "2 of 3 public addresses free", or "" if no number is known.
-func (a *Addresses) String() string {
+// addressCount returns a text such as "2 of 3 public addresses free", or "" if no number is known.
+func addressCount(a *view.Addresses) string {
 	switch {
 	case a == nil || a.Available < 0 && a.Configured < 0:
 		return ""
@@ -43,11 +45,11 @@ func (a *Addresses) String() string {
 }
 
 // vlanSummary returns a text such as "exchange (1750), lab".
-func (p *Picture) vlanSummary() string {
+func vlanSummary(d *view.Document) string {
 	var words []string
-	for i, v := range p.SharedVLANs {
+	for i, v := range d.SharedVLANs {
 		if i == maxVLANs {
-			words = append(words, fmt.Sprintf("%d more", len(p.SharedVLANs)-i))
+			words = append(words, fmt.Sprintf("%d more", len(d.SharedVLANs)-i))
 			break
 		}
 		word := clean(v.Name, 40)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"patchbay/rspec/view"
 )
 
 // capacity makes a readable text of a number of kbit/s. Text that is not a number remains
@@ -72,27 +74,36 @@ func digits(v float64) string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// String joins the properties that are set: "100 Mbit/s, 10 ms, 1 % loss".
-func (p Property) String() string {
-	return joined(", ", p.Capacity, p.Latency, p.Loss)
+// propertyWords joins the properties that are set: "100 Mbit/s, 10 ms, 1 % loss".
+func propertyWords(p *view.Property) string {
+	return joined(", ", capacity(p.Capacity), latency(p.Latency), loss(p.Loss))
+}
+
+// speedWords returns the first speeds of a link.
+func speedWords(l *view.Link, separator string) string {
+	var words []string
+	for _, s := range first(l.Speeds, 4) {
+		words = append(words, capacity(s))
+	}
+	return strings.Join(words, separator)
 }
 
 // propertyTexts returns one text for all directions, or one for each of two directions. A text
 // for one direction names both ends, each shortened.
-func (p *Picture) propertyTexts(l *Link, shorten func(string) string) []string {
-	var words []string    // different properties as texts, in order
-	var first []*Property // the first property with each of the texts
+func propertyTexts(d *view.Document, l *view.Link, shorten func(string) string) []string {
+	var words []string         // different properties as texts, in order
+	var first []*view.Property // the first property with each of the texts
 	seen := map[string]bool{}
 	for i := range l.Properties {
-		if s := l.Properties[i].String(); s != "" && !seen[s] {
+		if s := propertyWords(&l.Properties[i]); s != "" && !seen[s] {
 			seen[s] = true
 			words, first = append(words, s), append(first, &l.Properties[i])
 		}
 	}
 	switch {
 	case len(words) == 0 && len(l.Speeds) > 0:
-		return []string{strings.Join(l.Speeds[:min(len(l.Speeds), 4)], " or ")}
-	case len(words) == 0, len(words) == 1 && (len(l.Ends) <= 2 || l.allPairs()):
+		return []string{speedWords(l, " or ")}
+	case len(words) == 0, len(words) == 1 && (len(l.Ends) <= 2 || allPairs(l)):
 		return words
 	case len(words) == 2 && len(l.Properties) == 2 && len(l.Ends) == 2:
 		a, z := l.Ends[0], l.Ends[1]
@@ -104,27 +115,27 @@ func (p *Picture) propertyTexts(l *Link, shorten func(string) string) []string {
 		}
 		there, back := shorten(cleaned(a.Name)), shorten(cleaned(z.Name))
 		if a.Node >= 0 && z.Node >= 0 && a.Node != z.Node {
-			there, back = shorten(p.Nodes[a.Node].name()), shorten(p.Nodes[z.Node].name())
+			there, back = shorten(nameOf(&d.Nodes[a.Node])), shorten(nameOf(&d.Nodes[z.Node]))
 		}
-		return []string{there + " → " + back + " " + first[0].String(), back + " → " + there + " " + first[1].String()}
+		return []string{there + " → " + back + " " + propertyWords(first[0]), back + " → " + there + " " + propertyWords(first[1])}
 	}
 	var capacities, latencies, losses []string
 	for _, q := range first {
-		capacities, latencies, losses = append(capacities, q.Capacity), append(latencies, q.Latency), append(losses, q.Loss)
+		capacities, latencies, losses = append(capacities, capacity(q.Capacity)), append(latencies, latency(q.Latency)), append(losses, loss(q.Loss))
 	}
-	all := Property{Capacity: quantityRange(capacities), Latency: quantityRange(latencies), Loss: quantityRange(losses)}
+	all := joined(", ", quantityRange(capacities), quantityRange(latencies), quantityRange(losses))
 	if len(l.Ends) == 2 {
-		return []string{all.String() + ", directions differ"}
+		return []string{all + ", directions differ"}
 	}
-	return []string{all.String() + ", pairs differ"}
+	return []string{all + ", pairs differ"}
 }
 
 // allPairs reports whether each end has properties to each other end. The link's own name as
 // an end stands for all other ends.
-func (l *Link) allPairs() bool {
+func allPairs(l *view.Link) bool {
 	out, in := map[string]bool{}, map[string]bool{} // ends with properties to all others, and from all others
 	for _, q := range l.Properties {
-		if q.String() == "" {
+		if propertyWords(&q) == "" {
 			continue
 		}
 		if q.Dest == l.Name {
@@ -148,7 +159,7 @@ func (l *Link) allPairs() bool {
 	}
 	pairs := map[[2]string]bool{}
 	for _, q := range l.Properties {
-		if q.String() != "" && !out[q.Source] && !in[q.Dest] && q.Source != l.Name && q.Dest != l.Name {
+		if propertyWords(&q) != "" && !out[q.Source] && !in[q.Dest] && q.Source != l.Name && q.Dest != l.Name {
 			pairs[[2]string{q.Source, q.Dest}] = true
 		}
 	}
@@ -189,6 +200,6 @@ func quantityRange(texts []string) string {
 	return least + "–" + most
 }
 
-func (p *Picture) propertyText(l *Link) string {
-	return strings.Join(p.propertyTexts(l, func(s string) string { return s }), "; ")
+func propertyText(d *view.Document, l *view.Link) string {
+	return strings.Join(propertyTexts(d, l, func(s string) string { return s }), "; ")
 }

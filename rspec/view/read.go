@@ -1,4 +1,4 @@
-package draw
+package view
 
 import (
 	"errors"
@@ -7,16 +7,16 @@ import (
 	"strings"
 
 	"patchbay/am/urn"
-	"patchbay/rspec"
+	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
 
-// protogeniSpace is read like rspec.Namespace.
+// protogeniSpace is read like schemas.Namespace.
 const protogeniSpace = "http://www.protogeni.net/resources/rspec/2"
 
-// Read converts a document to a Picture. It fails if the document is not XML, exceeds the
+// Read reads a document. It fails if the document is not XML, exceeds the
 // limits, or is not an RSpec. A zero limit means xmltree's default.
-func Read(b []byte, limits xmltree.Limits) (*Picture, error) {
+func Read(b []byte, limits xmltree.Limits) (*Document, error) {
 	var root *xmltree.Element
 	err := xmltree.Parse(b, limits, func(d *xmltree.Doc) error {
 		root = d.Root
@@ -24,28 +24,29 @@ func Read(b []byte, limits xmltree.Limits) (*Picture, error) {
 	})
 	if err != nil {
 		if _, ok := errors.AsType[*xmltree.LimitError](err); ok {
-			return nil, fmt.Errorf("too big to draw: %w; draw a part of it", err)
+			return nil, fmt.Errorf("the document is too big: %w; give a part of it", err)
 		}
 		return nil, fmt.Errorf("cannot read the document: %w", err)
 	}
 	switch {
 	case root.Local != "rspec":
-		return nil, fmt.Errorf("line %d: the document is a <%.80s>, not an RSpec; draw a request, a manifest or an advertisement", root.Line, root.Local)
-	case root.Space != rspec.Namespace && root.Space != protogeniSpace:
-		return nil, fmt.Errorf("line %d: RSpecs of the namespace %.120q cannot be drawn; give one of GENI version 3, xmlns=%q", root.Line, root.Space, rspec.Namespace)
+		return nil, fmt.Errorf("line %d: the document is a <%.80s>, not an RSpec; give a request, a manifest or an advertisement", root.Line, root.Local)
+	case root.Space != schemas.Namespace && root.Space != protogeniSpace:
+		return nil, fmt.Errorf("line %d: RSpecs of the namespace %.120q cannot be read; give one of GENI version 3, xmlns=%q", root.Line, root.Space, schemas.Namespace)
 	}
 	r := reader{
 		core:       root.Space,
 		managers:   map[string]int{},
 		interfaces: map[string]interfaceIndex{},
-		p: &Picture{
+		d: &Document{
 			Kind:        kindOf(root),
-			GeneratedBy: value(root, "generated_by"),
+			Root:        root,
+			GeneratedBy: Value(root, "generated_by"),
 		},
 	}
 	// If the expiry equals the time of generation, the expiry is unknown.
-	if expires := value(root, "expires"); expires != value(root, "generated") {
-		r.p.Expires = expires
+	if expires := Value(root, "expires"); expires != Value(root, "generated") {
+		r.d.Expires = expires
 	}
 	for _, e := range r.children(root, "node") {
 		r.readNode(e)
@@ -55,31 +56,31 @@ func Read(b []byte, limits xmltree.Limits) (*Picture, error) {
 	}
 	r.readOffers(root)
 	r.assignUnmanaged()
-	return r.p, nil
+	return r.d, nil
 }
 
 // kindOf returns Request for an unknown type attribute.
 func kindOf(root *xmltree.Element) Kind {
-	switch k := Kind(strings.ToLower(value(root, "type"))); k {
+	switch k := Kind(strings.ToLower(Value(root, "type"))); k {
 	case Manifest, Advertisement:
 		return k
 	}
 	return Request
 }
 
-// interfaceIndex has an index of Picture.Nodes and one of Node.Interfaces.
+// interfaceIndex has an index of Document.Nodes and one of Node.Interfaces.
 type interfaceIndex struct{ node, number int }
 
 type reader struct {
 	core       string // the namespace of the document's own elements
-	p          *Picture
+	d          *Document
 	managers   map[string]int            // by authority
 	interfaces map[string]interfaceIndex // by client_id or component_id; the first interface with the name wins
 }
 
 // children returns only elements in the RSpec's own namespace.
 func (r *reader) children(e *xmltree.Element, local string) []*xmltree.Element {
-	return childrenOf(e, local, r.core)
+	return Children(e, local, r.core)
 }
 
 func (r *reader) firstChild(e *xmltree.Element, local string) *xmltree.Element {
@@ -89,8 +90,9 @@ func (r *reader) firstChild(e *xmltree.Element, local string) *xmltree.Element {
 	return nil
 }
 
-// childrenOf accepts several namespaces, because some extensions have two.
-func childrenOf(e *xmltree.Element, local string, spaces ...string) []*xmltree.Element {
+// Children returns the children with a name in one of several namespaces, because some extensions
+// have two.
+func Children(e *xmltree.Element, local string, spaces ...string) []*xmltree.Element {
 	var list []*xmltree.Element
 	for _, c := range e.Elements() {
 		if c.Local == local && slices.Contains(spaces, c.Space) {
@@ -100,9 +102,9 @@ func childrenOf(e *xmltree.Element, local string, spaces ...string) []*xmltree.E
 	return list
 }
 
-// value returns an attribute without surrounding white space. It returns "" if the attribute
+// Value returns an attribute without surrounding white space. It returns "" if the attribute
 // is missing or e is nil.
-func value(e *xmltree.Element, local string) string {
+func Value(e *xmltree.Element, local string) string {
 	if e == nil {
 		return ""
 	}
@@ -121,7 +123,7 @@ func addNew(list []string, word string) []string {
 // boolValue returns nil if the attribute is not an xs:boolean.
 func boolValue(e *xmltree.Element, local string) *bool {
 	var v bool
-	switch value(e, local) {
+	switch Value(e, local) {
 	case "true", "1":
 		v = true
 	case "false", "0":
@@ -136,7 +138,7 @@ func isTrue(e *xmltree.Element, local string) bool {
 	return v != nil && *v
 }
 
-// managerNumber adds a new manager to the picture. If id is empty, the authority in the
+// managerNumber adds a new manager to the document. If id is empty, the authority in the
 // component's URN is the manager.
 func (r *reader) managerNumber(id, component string) int {
 	m := Manager{URN: id, Name: id}
@@ -149,9 +151,9 @@ func (r *reader) managerNumber(id, component string) int {
 	key := strings.ToLower(m.Name)
 	n, known := r.managers[key]
 	if !known {
-		n = len(r.p.Managers)
+		n = len(r.d.Managers)
 		r.managers[key] = n
-		r.p.Managers = append(r.p.Managers, m)
+		r.d.Managers = append(r.d.Managers, m)
 	}
 	return n
 }

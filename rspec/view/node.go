@@ -1,4 +1,4 @@
-package draw
+package view
 
 import (
 	"cmp"
@@ -12,60 +12,61 @@ import (
 )
 
 func (r *reader) readNode(e *xmltree.Element) {
-	component := value(e, "component_id")
+	component := Value(e, "component_id")
 	n := Node{
-		Name:      value(e, "client_id"),
-		Manager:   r.managerNumber(value(e, "component_manager_id"), component),
-		Component: cmp.Or(componentName(value(e, "component_name")), componentName(component)),
+		Element:   e,
+		Name:      Value(e, "client_id"),
+		Manager:   r.managerNumber(Value(e, "component_manager_id"), component),
+		Component: cmp.Or(componentName(Value(e, "component_name")), componentName(component)),
 		Exclusive: boolValue(e, "exclusive"),
-		Sliver:    value(e, "sliver_id"),
+		Sliver:    Value(e, "sliver_id"),
 	}
 	n.Name = cmp.Or(n.Name, n.Component)
 	for _, t := range r.children(e, "sliver_type") {
-		n.SliverTypes = addNew(n.SliverTypes, lastName(value(t, "name")))
+		n.SliverTypes = addNew(n.SliverTypes, lastName(Value(t, "name")))
 		n.Image = cmp.Or(n.Image, imageName(r.firstChild(t, "disk_image")))
 	}
 	n.Image = cmp.Or(n.Image, imageName(r.firstChild(e, "disk_image")))
-	if r.p.Kind == Advertisement {
+	if r.d.Kind == Advertisement {
 		n.Component, n.Image = "", ""
 	}
 	for _, h := range r.children(e, "hardware_type") {
-		n.HardwareType = cmp.Or(n.HardwareType, lastName(value(h, "name")))
-		for _, t := range childrenOf(h, "node_type", schemas.Emulab) {
-			if slots, err := strconv.Atoi(value(t, "type_slots")); err == nil && slots > n.Slots {
+		n.HardwareType = cmp.Or(n.HardwareType, lastName(Value(h, "name")))
+		for _, t := range Children(h, "node_type", schemas.Emulab) {
+			if slots, err := strconv.Atoi(Value(t, "type_slots")); err == nil && slots > n.Slots {
 				n.Slots = min(slots, maxSlots)
 			}
 		}
 	}
 	n.Available = boolValue(r.firstChild(e, "available"), "now")
 	for _, h := range r.children(e, "host") {
-		n.Hosts = append(n.Hosts, Host{value(h, "name"), value(h, "ipv4")})
+		n.Hosts = append(n.Hosts, Host{Value(h, "name"), Value(h, "ipv4")})
 	}
 	for _, s := range r.children(e, "services") {
 		for _, l := range r.children(s, "login") {
-			n.Logins = append(n.Logins, Login{value(l, "username"), value(l, "hostname"), value(l, "port")})
+			n.Logins = append(n.Logins, Login{Value(l, "username"), Value(l, "hostname"), Value(l, "port")})
 		}
-		for _, p := range childrenOf(s, "proxy", schemas.Proxy) {
-			n.Proxies = append(n.Proxies, Proxy{value(p, "proxy"), value(p, "for")})
+		for _, p := range Children(s, "proxy", schemas.Proxy) {
+			n.Proxies = append(n.Proxies, Proxy{Value(p, "proxy"), Value(p, "for")})
 		}
-		for _, u := range childrenOf(s, "services_user", schemas.User, schemas.OldUser) {
-			n.Accounts = append(n.Accounts, value(u, "login"))
+		for _, u := range Children(s, "services_user", schemas.User, schemas.OldUser) {
+			n.Accounts = append(n.Accounts, Value(u, "login"))
 		}
 	}
-	for _, info := range childrenOf(e, "geni_sliver_info", schemas.SliverInfo) {
-		n.State, n.Error = value(info, "state"), value(info, "error")
+	for _, info := range Children(e, "geni_sliver_info", schemas.SliverInfo) {
+		n.State, n.Error = Value(info, "state"), Value(info, "error")
 	}
 	n.Monitored = monitored(e)
 	for _, i := range r.children(e, "interface") {
-		n.Interfaces = append(n.Interfaces, r.readInterface(i, interfaceIndex{len(r.p.Nodes), len(n.Interfaces)}))
+		n.Interfaces = append(n.Interfaces, r.readInterface(i, interfaceIndex{len(r.d.Nodes), len(n.Interfaces)}))
 	}
-	r.p.Nodes = append(r.p.Nodes, n)
+	r.d.Nodes = append(r.d.Nodes, n)
 }
 
 // readInterface records, for readLink, the names by which links refer to the interface.
 func (r *reader) readInterface(i *xmltree.Element, index interfaceIndex) Interface {
-	client, component := value(i, "client_id"), value(i, "component_id")
-	in := Interface{Name: cmp.Or(client, componentName(component)), MAC: value(i, "mac_address")}
+	client, component := Value(i, "client_id"), Value(i, "component_id")
+	in := Interface{Name: cmp.Or(client, componentName(component)), MAC: Value(i, "mac_address")}
 	for _, name := range []string{client, component} {
 		// Several interfaces of a manifest may share a component.
 		if _, taken := r.interfaces[name]; !taken && name != "" {
@@ -73,7 +74,7 @@ func (r *reader) readInterface(i *xmltree.Element, index interfaceIndex) Interfa
 		}
 	}
 	for _, ip := range r.children(i, "ip") {
-		if a := value(ip, "address"); a != "" {
+		if a := Value(ip, "address"); a != "" {
 			in.Addresses = append(in.Addresses, a)
 		}
 	}
@@ -87,7 +88,7 @@ const (
 
 // monitored accepts both namespaces of the extension.
 func monitored(e *xmltree.Element) bool {
-	for _, m := range childrenOf(e, "monitoring", schemas.Monitoring, schemas.OldMonitoring) {
+	for _, m := range Children(e, "monitoring", schemas.Monitoring, schemas.OldMonitoring) {
 		if isTrue(m, "enabled") || isTrue(m, "supported") {
 			return true
 		}
@@ -108,7 +109,7 @@ func componentName(id string) string {
 
 // imageName returns the short name of a URN, a name or a URL.
 func imageName(e *xmltree.Element) string {
-	name := lastName(cmp.Or(value(e, "name"), value(e, "url")))
+	name := lastName(cmp.Or(Value(e, "name"), Value(e, "url")))
 	// Emulab writes PROJECT:IMAGE.
 	if i := strings.LastIndexByte(name, ':'); i >= 0 && i < len(name)-1 {
 		name = name[i+1:]

@@ -1,4 +1,6 @@
-package draw
+package view
+
+import "patchbay/schemas/xmltree"
 
 // Kind is the type of an RSpec, in the document's own words.
 type Kind string
@@ -10,10 +12,12 @@ const (
 	Advertisement Kind = "advertisement"
 )
 
-// Picture is the part of a document's content that drawings show. The texts are those of
-// the document; SVG and Text clean and shorten them.
-type Picture struct {
-	Kind        Kind
+// Document is the common content of all RSpecs. The texts are those of the document, which may be
+// hostile.
+type Document struct {
+	Kind Kind
+	// Root is the root element. It and the elements of nodes and links have what a Document leaves out.
+	Root        *xmltree.Element
 	GeneratedBy string
 	// Expires is the attribute of the root element; empty if it is missing.
 	Expires  string
@@ -46,9 +50,10 @@ type Manager struct {
 
 // Node is one node, or one component of an advertisement.
 type Node struct {
+	Element *xmltree.Element
 	// Name is the client_id, or the component's name in an advertisement.
 	Name string
-	// Manager is an index into Picture.Managers.
+	// Manager is an index into Document.Managers.
 	Manager      int
 	SliverTypes  []string
 	Image        string
@@ -88,7 +93,8 @@ type Interface struct {
 	Name      string
 	Addresses []string
 	MAC       string
-	linked    bool
+	// Linked reports whether a link of the document has the interface.
+	Linked bool
 }
 
 // End is one end of a link.
@@ -104,10 +110,11 @@ type End struct {
 
 // Link is one link with any number of ends.
 type Link struct {
-	Name  string
-	Types []string
-	// Speeds are capacities that the document states as link types, such as
-	// "ethernet-1000000", with readable units.
+	Element *xmltree.Element
+	Name    string
+	Types   []string
+	// Speeds are capacities in kbit/s that the document states as link types, such as
+	// "ethernet-1000000".
 	Speeds []string
 	Ends   []End
 	VLAN   string
@@ -117,8 +124,8 @@ type Link struct {
 	Properties []Property
 }
 
-// Property holds the properties of a link in one direction, with readable
-// units. A field is empty if the document does not state it.
+// Property holds the properties of a link in one direction. A field is empty if the document
+// does not state it.
 type Property struct {
 	Source, Dest            string
 	Capacity, Latency, Loss string

@@ -1,4 +1,4 @@
-package draw
+package view
 
 import (
 	"cmp"
@@ -11,43 +11,44 @@ import (
 
 func (r *reader) readLink(e *xmltree.Element) {
 	l := Link{
-		Name:      cmp.Or(value(e, "client_id"), componentName(value(e, "component_name")), componentName(value(e, "component_id"))),
-		VLAN:      value(e, "vlantag"),
+		Element:   e,
+		Name:      cmp.Or(Value(e, "client_id"), componentName(Value(e, "component_name")), componentName(Value(e, "component_id"))),
+		VLAN:      Value(e, "vlantag"),
 		Monitored: monitored(e),
 	}
 	for _, t := range r.children(e, "link_type") {
-		name := lastName(value(t, "name"))
+		name := lastName(Value(t, "name"))
 		if speed := speedOf(name); speed != "" {
 			l.Speeds = addNew(l.Speeds, speed)
 		} else {
 			l.Types = addNew(l.Types, name)
 		}
 	}
-	for _, s := range childrenOf(e, "link_shared_vlan", schemas.SharedVLAN, schemas.OldSharedVLAN) {
-		l.Shared, l.VLAN = value(s, "name"), cmp.Or(l.VLAN, value(s, "vlantag"))
+	for _, s := range Children(e, "link_shared_vlan", schemas.SharedVLAN, schemas.OldSharedVLAN) {
+		l.Shared, l.VLAN = Value(s, "name"), cmp.Or(l.VLAN, Value(s, "vlantag"))
 	}
 	for _, ref := range r.children(e, "interface_ref") {
 		l.Ends = append(l.Ends, r.linkEnd(ref))
 	}
 	for _, c := range r.children(e, "property") {
 		l.Properties = append(l.Properties, Property{
-			Source:   r.interfaceName(value(c, "source_id")),
-			Dest:     r.interfaceName(value(c, "dest_id")),
-			Capacity: capacity(value(c, "capacity")),
-			Latency:  latency(value(c, "latency")),
-			Loss:     loss(value(c, "packet_loss")),
+			Source:   r.interfaceName(Value(c, "source_id")),
+			Dest:     r.interfaceName(Value(c, "dest_id")),
+			Capacity: Value(c, "capacity"),
+			Latency:  Value(c, "latency"),
+			Loss:     Value(c, "packet_loss"),
 		})
 	}
-	r.p.Links = append(r.p.Links, l)
+	r.d.Links = append(r.d.Links, l)
 }
 
 // linkEnd tries client_id first, because several interfaces may have the same component_id.
 func (r *reader) linkEnd(ref *xmltree.Element) End {
-	client, component := value(ref, "client_id"), value(ref, "component_id")
+	client, component := Value(ref, "client_id"), Value(ref, "component_id")
 	for _, id := range []string{client, component} {
 		if at, known := r.interfaces[id]; known {
-			in := &r.p.Nodes[at.node].Interfaces[at.number]
-			in.linked = true
+			in := &r.d.Nodes[at.node].Interfaces[at.number]
+			in.Linked = true
 			return End{Name: in.Name, Node: at.node, Interface: at.number}
 		}
 	}
@@ -61,17 +62,17 @@ func (r *reader) linkEnd(ref *xmltree.Element) End {
 
 func (r *reader) interfaceName(id string) string {
 	if at, known := r.interfaces[id]; known {
-		return r.p.Nodes[at.node].Interfaces[at.number].Name
+		return r.d.Nodes[at.node].Interfaces[at.number].Name
 	}
 	return componentName(id)
 }
 
 // speedOf returns the capacity in a link type such as "ethernet-1000000", where the number is
-// in kbit/s. For any other type it returns "".
+// in kbit/s. For any other type, and for 0, it returns "".
 func speedOf(name string) string {
 	speed, found := strings.CutPrefix(strings.ToLower(name), "ethernet-")
-	if !found || speed == "" || strings.Trim(speed, "0123456789") != "" {
+	if !found || strings.Trim(speed, "0123456789") != "" {
 		return ""
 	}
-	return capacity(speed)
+	return strings.TrimLeft(speed, "0")
 }

@@ -1,38 +1,35 @@
-package draw
+package view
 
 import "strings"
 
-type condition int
+// Condition classifies the states of slivers.
+type Condition int
 
+// The conditions of a node. Idle is a node that does not run, Busy one whose state will change.
 const (
-	unknown condition = iota
-	ready
-	busy
-	idle
-	failed
+	Unknown Condition = iota
+	Ready
+	Busy
+	Idle
+	Failed
 )
 
-// conditionOf maps a state word to a condition. It knows the words of the AM API
+// ConditionOf maps a state word to a Condition. It knows the words of the AM API
 // and those of ExoGENI and Emulab.
-func conditionOf(state string) condition {
+func ConditionOf(state string) Condition {
 	s := strings.ToLower(strings.TrimSpace(state))
 	s = strings.TrimPrefix(s, "geni_")
 	switch {
 	case s == "":
-		return unknown
+		return Unknown
 	case strings.Contains(s, "fail"), strings.Contains(s, "error"):
-		return failed
+		return Failed
 	case s == "ready", s == "active", s == "started", s == "up":
-		return ready
+		return Ready
 	case s == "notready", s == "stopped", s == "unallocated", s == "allocated", s == "closed", s == "shutdown":
-		return idle
+		return Idle
 	case s == "provisioned", strings.Contains(s, "ing"), strings.Contains(s, "pending"), s == "ticketed", s == "uncompleted", s == "changing":
-		return busy
+		return Busy
 	}
-	return unknown
-}
-
-// stateWord returns a state without its prefix, with blanks for underscores.
-func stateWord(state string) string {
-	return strings.ReplaceAll(strings.TrimPrefix(clean(state, 40), "geni_"), "_", " ")
+	return Unknown
 }

@@ -1,4 +1,4 @@
-package draw
+package view
 
 import (
 	"net"
@@ -46,9 +46,9 @@ func (n *Node) Ways() (ways []Way, unsafe string) {
 	return ways, unsafe
 }
 
-// command returns a command line. With a gateway, it names the file of the key also for the gateway;
+// Command returns a command line. With a gateway, it names the file of the key also for the gateway;
 // with the key "", ssh chooses the keys.
-func (w Way) command(key string) string {
+func (w Way) Command(key string) string {
 	option := ""
 	if key != "" {
 		option = "-i " + key + " "
@@ -61,21 +61,6 @@ func (w Way) command(key string) string {
 		return "ssh -J " + w.Gateway.User + "@" + net.JoinHostPort(w.Gateway.Host, w.Gateway.Port) + " " + words(w.Login)
 	}
 	return "ssh -o 'ProxyCommand=ssh " + option + "-W [%h]:%p " + strings.TrimPrefix(words(w.Gateway), option) + "' " + words(w.Login)
-}
-
-// commands returns a command line for each login of a node. If no login is safe to use, it returns
-// the logins as written.
-func (n *Node) commands(key string) (list []string) {
-	ways, _ := n.Ways()
-	for _, w := range ways {
-		list = append(list, cleaned(w.command(key)))
-	}
-	if len(list) == 0 {
-		for _, l := range n.Logins {
-			list = append(list, cleaned(l.String()))
-		}
-	}
-	return list
 }
 
 // The expressions have no limits, because {0,253} takes milliseconds to compile at each start.

@@ -1,4 +1,4 @@
-package draw
+package view
 
 import (
 	"strconv"
@@ -10,21 +10,21 @@ import (
 )
 
 func (r *reader) readOffers(root *xmltree.Element) {
-	if r.p.Kind != Advertisement {
+	if r.d.Kind != Advertisement {
 		return
 	}
-	for _, list := range childrenOf(root, "rspec_shared_vlan", schemas.SharedVLAN, schemas.OldSharedVLAN) {
-		for _, e := range childrenOf(list, "available", schemas.SharedVLAN, schemas.OldSharedVLAN) {
-			r.p.SharedVLANs = append(r.p.SharedVLANs, SharedVLAN{
-				Name:        value(e, "name"),
-				Tag:         value(e, "localTag"),
-				Description: value(e, "description"),
+	for _, list := range Children(root, "rspec_shared_vlan", schemas.SharedVLAN, schemas.OldSharedVLAN) {
+		for _, e := range Children(list, "available", schemas.SharedVLAN, schemas.OldSharedVLAN) {
+			r.d.SharedVLANs = append(r.d.SharedVLANs, SharedVLAN{
+				Name:        Value(e, "name"),
+				Tag:         Value(e, "localTag"),
+				Description: Value(e, "description"),
 				Restricted:  isTrue(e, "restricted"),
 			})
 		}
 	}
-	for _, e := range childrenOf(root, "rspec_routable_addresses", schemas.Emulab) {
-		r.p.Addresses = &Addresses{countOrUnknown(value(e, "available")), countOrUnknown(value(e, "configured"))}
+	for _, e := range Children(root, "rspec_routable_addresses", schemas.Emulab) {
+		r.d.Addresses = &Addresses{countOrUnknown(Value(e, "available")), countOrUnknown(Value(e, "configured"))}
 	}
 }
 
@@ -41,12 +41,12 @@ func countOrUnknown(s string) int {
 // named, these nodes keep a manager without a name.
 func (r *reader) assignUnmanaged() {
 	unnamed, known := r.managers[""]
-	if !known || len(r.p.Managers) != 2 {
+	if !known || len(r.d.Managers) != 2 {
 		return
 	}
-	r.p.Managers = []Manager{r.p.Managers[1-unnamed]}
-	for i := range r.p.Nodes {
-		r.p.Nodes[i].Manager = 0
+	r.d.Managers = []Manager{r.d.Managers[1-unnamed]}
+	for i := range r.d.Nodes {
+		r.d.Nodes[i].Manager = 0
 	}
 }
 
