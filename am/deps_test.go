@@ -59,7 +59,7 @@ const allowedImports = `
 4  inventory/provider/providertest  am inventory/provider rspec/match github.com/google/uuid
 3  am/maintenance                   am/durable am/fileowner inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 4  rspec/generate                   inventory rspec rspec/match schemas
-5  rspec/radl                       am/display am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup schemas schemas/xmltree go.yaml.in/yaml/v3
+5  rspec/radl                       am/display am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup rspec/view schemas schemas/xmltree go.yaml.in/yaml/v3
 5  rspec/blueprint                  am/display inventory inventory/suggest inventory/yamlfile rspec rspec/generate rspec/match rspec/setup go.yaml.in/yaml/v3 rspec/hostname
 6  rspec/compile                    inventory rspec rspec/blueprint rspec/generate rspec/radl golang.org/x/sys
 2  rspec/view                       am/urn schemas schemas/xmltree

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"patchbay/rspec"
+	"patchbay/rspec/view"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
@@ -16,32 +17,27 @@ import (
 // network for each link, and the ansible sentences of the source without their secrets. Values that
 // RADL cannot express are left out. Recipes are not described.
 func FromManifest(text []byte) (*Document, error) {
-	var root *xmltree.Element
-	err := xmltree.Parse(text, xmltree.Limits{}, func(d *xmltree.Doc) error {
-		root = d.Root
-		return nil
-	})
+	doc, err := view.Read(text, xmltree.Limits{})
 	if err != nil {
 		return nil, err
 	}
 	m := manifest{d: &Document{}, networks: map[string]string{}, nodes: map[string]string{}, public: map[string]bool{}, used: map[string]bool{}}
-	m.addAnsibles(root)
-	links := childrenOf(root, schemas.Namespace, "link")
-	for _, l := range links {
-		id := m.newID(attr(l, "client_id"), "network")
+	m.addAnsibles(doc.Root)
+	for _, l := range doc.Links {
+		id := m.newID(l.Name, "network")
 		m.d.Networks = append(m.d.Networks, Block{ID: id})
-		for _, ref := range childrenOf(l, schemas.Namespace, "interface_ref") {
-			m.networks[attr(ref, "client_id")] = id
+		for _, ref := range view.Children(l.Element, "interface_ref", schemas.Namespace) {
+			m.networks[view.Value(ref, "client_id")] = id
 		}
 	}
 	clear(m.used) // a system may have the name of a network
-	for _, n := range childrenOf(root, schemas.Namespace, "node") {
-		if attr(n, "sliver_id") != "" {
-			m.addNode(n)
+	for i := range doc.Nodes {
+		if doc.Nodes[i].Sliver != "" {
+			m.addNode(&doc.Nodes[i])
 		}
 	}
-	for i, l := range links {
-		m.fillNetwork(&m.d.Networks[i], l)
+	for i, l := range doc.Links {
+		m.fillNetwork(&m.d.Networks[i], l.Element)
 	}
 	return m.d, nil
 }
@@ -57,26 +53,12 @@ type manifest struct {
 	used map[string]bool
 }
 
-func childrenOf(e *xmltree.Element, space, local string) (list []*xmltree.Element) {
-	for _, c := range e.Elements() {
-		if c.Space == space && c.Local == local {
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
 // childAttr returns an attribute of the first such child; empty if there is none.
 func childAttr(e *xmltree.Element, space, local, name string) string {
-	if list := childrenOf(e, space, local); len(list) > 0 {
-		return attr(list[0], name)
+	if list := view.Children(e, local, space); len(list) > 0 {
+		return view.Value(list[0], name)
 	}
 	return ""
-}
-
-func attr(e *xmltree.Element, name string) string {
-	v, _ := e.Attr("", name)
-	return v
 }
 
 // newID returns an unused name that is similar to the given one and valid in RADL.
@@ -129,8 +111,9 @@ func (m *manifest) addAnsibles(root *xmltree.Element) {
 
 // originFeatures returns names and values of the features that were carried from the source.
 func originFeatures(e *xmltree.Element) (list [][2]string) {
-	for _, f := range childrenOf(e, schemas.Origin, "feature") {
-		list = append(list, [2]string{attr(f, "name"), attr(f, "value")})
+	for _, f := range view.Children(e, "feature", schemas.Origin) {
+		value, _ := f.Attr("", "value") // with its blanks
+		list = append(list, [2]string{view.Value(f, "name"), value})
 	}
 	return list
 }
@@ -165,13 +148,14 @@ func isHarmless(name, value string) bool {
 }
 
 // addNode adds the system of a node, and deploys it.
-func (m *manifest) addNode(n *xmltree.Element) {
-	b := Block{ID: m.newID(attr(n, "client_id"), "system")}
-	m.nodes[attr(n, "client_id")] = b.ID
+func (m *manifest) addNode(node *view.Node) {
+	b := Block{ID: m.newID(node.Name, "system")}
+	m.nodes[node.Name] = b.ID
+	n := node.Element
 	set := func(name, value string) { b.add(systemRules, name, value) }
-	set("instance_id", attr(n, "sliver_id"))
-	if list := childrenOf(n, schemas.Namespace, "sliver_type"); len(list) > 0 {
-		set("instance_type", attr(list[0], "name"))
+	set("instance_id", node.Sliver)
+	if list := view.Children(n, "sliver_type", schemas.Namespace); len(list) > 0 {
+		set("instance_type", view.Value(list[0], "name"))
 		set(imageURL, childAttr(list[0], schemas.Namespace, "disk_image", "name"))
 		set(imageURL, childAttr(list[0], schemas.Namespace, "disk_image", "url"))
 	}
@@ -184,25 +168,25 @@ func (m *manifest) addNode(n *xmltree.Element) {
 			set(name, value)
 		}
 	}
-	for _, g := range childrenOf(n, schemas.Match, "granted") {
-		carry(attr(g, "feature"), attr(g, "value"))
+	for _, g := range view.Children(n, "granted", schemas.Match) {
+		carry(view.Value(g, "feature"), view.Value(g, "value"))
 	}
-	if list := childrenOf(n, schemas.Namespace, "services"); len(list) > 0 {
-		set(credentials+"username", childAttr(list[0], schemas.Namespace, "login", "username"))
+	if len(node.Logins) > 0 {
+		set(credentials+"username", node.Logins[0].User)
 	}
-	if len(childrenOf(n, schemas.Net, "nat")) > 0 {
+	if len(view.Children(n, "nat", schemas.Net)) > 0 {
 		set("nat_instance", "yes")
 	}
 	i := 0
-	for _, in := range childrenOf(n, schemas.Namespace, "interface") {
-		network := m.networks[attr(in, "client_id")]
+	for _, in := range view.Children(n, "interface", schemas.Namespace) {
+		network := m.networks[view.Value(in, "client_id")]
 		if network == "" {
 			continue
 		}
 		prefix := "net_interface." + strconv.Itoa(i) + "."
 		set(prefix+"connection", network)
-		for _, ip := range childrenOf(in, schemas.Namespace, "ip") {
-			if a, err := netip.ParseAddr(attr(ip, "address")); err == nil && isHost(a) {
+		for _, ip := range view.Children(in, "ip", schemas.Namespace) {
+			if a, err := netip.ParseAddr(view.Value(ip, "address")); err == nil && isHost(a) {
 				name := "ip"
 				if a.Is6() {
 					name = "ipv6"
@@ -210,12 +194,12 @@ func (m *manifest) addNode(n *xmltree.Element) {
 				set(prefix+name, a.String())
 			}
 		}
-		for _, dns := range childrenOf(in, schemas.Net, "dns") {
-			if name := attr(dns, "name"); rspec.IsDNSName(name) {
+		for _, dns := range view.Children(in, "dns", schemas.Net) {
+			if name := view.Value(dns, "name"); rspec.IsDNSName(name) {
 				set(prefix+"dns_name", name)
 			}
 		}
-		m.public[network] = m.public[network] || len(childrenOf(in, schemas.Net, "public")) > 0
+		m.public[network] = m.public[network] || len(view.Children(in, "public", schemas.Net)) > 0
 		i++
 	}
 	for _, f := range originFeatures(n) {
@@ -237,13 +221,13 @@ func (m *manifest) fillNetwork(b *Block, l *xmltree.Element) {
 	if ports := childAttr(l, schemas.Net, "outports", "ports"); rspec.CheckPorts(ports) == nil {
 		set("outports", ports)
 	}
-	if r := childrenOf(l, schemas.Net, "route"); len(r) > 0 && m.nodes[attr(r[0], "via")] != "" {
-		if to, err := netip.ParsePrefix(attr(r[0], "to")); err == nil {
-			set("router", to.String()+","+m.nodes[attr(r[0], "via")])
+	if r := view.Children(l, "route", schemas.Net); len(r) > 0 && m.nodes[view.Value(r[0], "via")] != "" {
+		if to, err := netip.ParsePrefix(view.Value(r[0], "to")); err == nil {
+			set("router", to.String()+","+m.nodes[view.Value(r[0], "via")])
 		}
 	}
-	if p := childrenOf(l, schemas.Net, "proxy"); len(p) > 0 && isWord(attr(p[0], "user")) && isWord(attr(p[0], "host")) {
-		set("proxy_host", attr(p[0], "user")+"@"+attr(p[0], "host")+":"+attr(p[0], "port"))
+	if p := view.Children(l, "proxy", schemas.Net); len(p) > 0 && isWord(view.Value(p[0], "user")) && isWord(view.Value(p[0], "host")) {
+		set("proxy_host", view.Value(p[0], "user")+"@"+view.Value(p[0], "host")+":"+view.Value(p[0], "port"))
 	}
 	for _, f := range originFeatures(l) {
 		set(f[0], f[1])
