@@ -8,6 +8,7 @@ import (
 	"patchbay/am/client"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
+	"patchbay/rspec/view"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
@@ -15,40 +16,19 @@ import (
 // document is an RSpec.
 type document struct {
 	text string
-	root *xmltree.Element
+	*view.Document
 }
 
-func parse(text string) (*document, error) {
-	d := &document{text: text}
-	err := xmltree.Parse([]byte(text), xmltree.HighestLimits(), func(x *xmltree.Doc) error { d.root = x.Root; return nil })
+// read returns a GENI 3 RSpec of the kind.
+func read(text string, kind view.Kind) (*document, error) {
+	d, err := view.Read([]byte(text), xmltree.HighestLimits())
+	if err == nil && (d.Root.Space != schemas.Namespace || view.Value(d.Root, "type") != string(kind)) {
+		err = fmt.Errorf(`it has the namespace %q and type="%s", not those of GENI 3 with type="%s"`, d.Root.Space, view.Value(d.Root, "type"), kind)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("it is no XML: %w", err)
+		return nil, fmt.Errorf("the %s: %w", kind, err)
 	}
-	return d, nil
-}
-
-// nodes returns the nodes below the root.
-func (d *document) nodes() (list []*xmltree.Element) {
-	for _, e := range d.root.Elements() {
-		if e.Local == "node" {
-			list = append(list, e)
-		}
-	}
-	return list
-}
-
-// isOf reports whether the document is a GENI 3 RSpec of the type.
-func (d *document) isOf(kind string) error {
-	got, _ := d.root.Attr("", "type")
-	if d.root.Local != "rspec" || d.root.Space != schemas.Namespace || got != kind {
-		return fmt.Errorf(`its root is %s of the namespace %q with type="%s", not an rspec of GENI 3 with type="%s"`, d.root.Local, d.root.Space, got, kind)
-	}
-	return nil
-}
-
-func attr(e *xmltree.Element, name string) string {
-	v, _ := e.Attr("", name)
-	return v
+	return &document{text, d}, nil
 }
 
 // listResources returns the advertisement for the given options.
@@ -77,18 +57,10 @@ func advertisementChecks(version int) []check {
 	return []check{
 		{name("xml"), api + "; RSpec 3, advertisement", []string{fmt.Sprintf("version%d.answer", version)}, false, func(p *probe) error {
 			text, err := p.listResources(p.am[version])
-			if err != nil {
-				return err
-			}
-			d, err := parse(text)
 			if err == nil {
-				err = d.isOf("advertisement")
+				p.am[version].ad, err = read(text, view.Advertisement)
 			}
-			if err != nil {
-				return fmt.Errorf("the advertisement: %w", err)
-			}
-			p.am[version].ad = d
-			return nil
+			return err
 		}},
 		{name("nodes"), "RSpec 3, advertisement, node", []string{name("xml")}, false, func(p *probe) error { return p.checkAdvertised(p.am[version]) }},
 		{name("compressed"), api + ", geni_compressed", []string{name("xml")}, false, func(p *probe) error {
@@ -106,15 +78,13 @@ func advertisementChecks(version int) []check {
 			if err != nil {
 				return err
 			}
-			d, err := parse(text)
+			d, err := read(text, view.Advertisement)
 			if err != nil {
-				return fmt.Errorf("the advertisement: %w", err)
+				return err
 			}
-			for _, n := range d.nodes() {
-				for _, e := range n.Elements() {
-					if e.Local == "available" && attr(e, "now") == "false" {
-						return fmt.Errorf("with geni_available, %s is listed, which is not available", attr(n, "component_id"))
-					}
+			for _, n := range d.Nodes {
+				if n.Available != nil && !*n.Available {
+					return fmt.Errorf("with geni_available, %s is listed, which is not available", view.Value(n.Element, "component_id"))
 				}
 			}
 			return nil
@@ -124,22 +94,22 @@ func advertisementChecks(version int) []check {
 
 func (p *probe) checkAdvertised(a *aggregate) error {
 	seen := map[string]bool{}
-	for i, n := range a.ad.nodes() {
-		id := attr(n, "component_id")
+	for i, n := range a.ad.Nodes {
+		id, manager, exclusive := view.Value(n.Element, "component_id"), view.Value(n.Element, "component_manager_id"), view.Value(n.Element, "exclusive")
 		u, err := urn.Parse(id)
 		switch {
 		case err != nil:
 			return fmt.Errorf("node %d has the component_id %q: %w", i+1, id, err)
 		case seen[u.Key()]:
 			return fmt.Errorf("two nodes have the component_id %s", id)
-		case attr(n, "component_manager_id") == "":
+		case manager == "":
 			return fmt.Errorf("%s has no component_manager_id", id)
-		case attr(n, "exclusive") != "true" && attr(n, "exclusive") != "false":
-			return fmt.Errorf("%s has exclusive=%q", id, attr(n, "exclusive"))
+		case exclusive != "true" && exclusive != "false":
+			return fmt.Errorf("%s has exclusive=%q", id, exclusive)
 		}
 		seen[u.Key()] = true
-		if m, err := urn.Parse(attr(n, "component_manager_id")); err != nil {
-			return fmt.Errorf("%s has the component_manager_id %q: %w", id, attr(n, "component_manager_id"), err)
+		if m, err := urn.Parse(manager); err != nil {
+			return fmt.Errorf("%s has the component_manager_id %q: %w", id, manager, err)
 		} else if own, err := urn.Parse(a.urn); err == nil && !urn.SameManager(m, own) && !urn.Covers(own.Authority, m.Authority) {
 			return fmt.Errorf("%s belongs to %s, but GetVersion says that this aggregate is %s", id, m, own)
 		}

@@ -10,6 +10,8 @@ import (
 
 	"patchbay/am/client"
 	"patchbay/am/xmlrpc"
+	"patchbay/rspec/view"
+	"patchbay/schemas"
 )
 
 // The marks that the request carries, and that the manifest must repeat.
@@ -33,10 +35,10 @@ func (p *probe) requestFor(a *aggregate) string {
 	}
 	exclusive, inner := "", ""
 	if a.ad != nil {
-		for _, n := range a.ad.nodes() {
-			for _, e := range n.Elements() {
-				if name := attr(e, "name"); e.Local == "sliver_type" && name != "" && inner == "" {
-					exclusive, inner = attr(n, "exclusive"), fmt.Sprintf(`<sliver_type name="%s"/>`, escaped(name))
+		for _, n := range a.ad.Nodes {
+			for _, e := range view.Children(n.Element, "sliver_type", schemas.Namespace) {
+				if name := view.Value(e, "name"); name != "" && inner == "" {
+					exclusive, inner = view.Value(n.Element, "exclusive"), fmt.Sprintf(`<sliver_type name="%s"/>`, escaped(name))
 				}
 			}
 		}
@@ -150,8 +152,6 @@ func (p *probe) allocate() error {
 	if err != nil {
 		return err
 	}
-	s, _ := v.(xmlrpc.Struct)
-	a.manifest = text(s, "geni_rspec")
 	list, err := p.readSlivers("Allocate", v)
 	if err != nil {
 		return err
@@ -283,15 +283,11 @@ func (p *probe) describe() error {
 	if err != nil {
 		return err
 	}
-	d, err := parse(manifest)
-	if err == nil {
-		err = d.isOf("manifest")
+	d, err := read(manifest, view.Manifest)
+	if err == nil { // else the checks that follow use the manifest of an earlier answer
+		p.am[3].manifest = d
 	}
-	if err != nil {
-		return fmt.Errorf("the manifest: %w", err)
-	}
-	p.am[3].manifest = manifest
-	return nil
+	return err
 }
 
 func (p *probe) renew() error {

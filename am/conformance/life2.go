@@ -7,6 +7,7 @@ import (
 
 	"patchbay/am/client"
 	"patchbay/am/xmlrpc"
+	"patchbay/rspec/view"
 )
 
 func lifeChecks2() []check {
@@ -83,14 +84,8 @@ func checkManifest(v xmlrpc.Value) error {
 	if !ok {
 		return fmt.Errorf("the value is %T, not a manifest", v)
 	}
-	d, err := parse(s)
-	if err == nil {
-		err = d.isOf("manifest")
-	}
-	if err != nil {
-		return fmt.Errorf("the manifest: %w", err)
-	}
-	return nil
+	_, err := read(s, view.Manifest)
+	return err
 }
 
 // expectTrue calls a method of version 2 that returns true.

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"patchbay/rspec/view"
+	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
 
@@ -37,7 +39,7 @@ var documentChecks = []check{
 		if len(p.config.Request) > 0 {
 			return notTried("the request is your own")
 		}
-		if !strings.Contains(p.am[3].manifest, extensionMark) {
+		if !strings.Contains(p.am[3].manifest.text, extensionMark) {
 			return errors.New("an unknown extension of the request is not in the manifest as it was sent")
 		}
 		return nil
@@ -46,39 +48,31 @@ var documentChecks = []check{
 		if len(p.config.Request) > 0 {
 			return notTried("the request is your own")
 		}
-		if !strings.Contains(p.am[3].manifest, foreignMark) {
+		if !strings.Contains(p.am[3].manifest.text, foreignMark) {
 			return errors.New("the node of another manager is not in the manifest as it was sent")
 		}
 		return nil
 	}},
 	{"documents3.client-ids", "RSpec 3, client_id", []string{"life3.describe"}, true, func(p *probe) error {
-		request, err := parse(p.am[3].request)
-		if err != nil {
-			return err
-		}
-		manifest, err := parse(p.am[3].manifest)
+		request, err := view.Read([]byte(p.am[3].request), xmltree.HighestLimits())
 		if err != nil {
 			return err
 		}
 		have := map[string]bool{}
-		for _, n := range manifest.nodes() {
-			have[attr(n, "client_id")] = true
+		for _, n := range p.am[3].manifest.Nodes {
+			have[n.Name] = true
 		}
-		for _, n := range request.nodes() {
-			if id := attr(n, "client_id"); id != "elsewhere" && !have[id] {
-				return fmt.Errorf("the node %s is not in the manifest", id)
+		for _, n := range request.Nodes {
+			if n.Name != "elsewhere" && !have[n.Name] {
+				return fmt.Errorf("the node %s is not in the manifest", n.Name)
 			}
 		}
 		return nil
 	}},
 	{"documents3.sliver-ids", "RSpec 3, sliver_id", []string{"life3.describe"}, true, func(p *probe) error {
-		manifest, err := parse(p.am[3].manifest)
-		if err != nil {
-			return err
-		}
 		named := map[string]bool{}
-		for _, n := range manifest.nodes() {
-			named[attr(n, "sliver_id")] = true
+		for _, n := range p.am[3].manifest.Nodes {
+			named[n.Sliver] = true
 		}
 		for _, u := range p.am[3].slivers {
 			if !named[u] {
@@ -94,11 +88,10 @@ var loginChecks = []check{
 		if err := p.describe(); err != nil {
 			return err
 		}
-		list, err := p.logins()
-		if err == nil && len(list) == 0 {
+		if len(p.logins()) == 0 {
 			return notOffered("no node of the manifest has a login with authentication=\"ssh-keys\", a hostname, a port and a username")
 		}
-		return err
+		return nil
 	}},
 	{"login3.works", "RSpec 3, manifest, login", []string{"login3.offered"}, true, func(p *probe) error { return p.login(p.am[3].key, true) }},
 	{"login3.refuses-other-keys", "SSH (RFC 4252), public keys", []string{"login3.works"}, true, func(p *probe) error {
@@ -112,31 +105,22 @@ var loginChecks = []check{
 
 type login struct{ user, host, port string }
 
-func (p *probe) logins() (list []login, err error) {
-	d, err := parse(p.am[3].manifest)
-	if err != nil {
-		return nil, err
-	}
-	var walk func(*xmltree.Element)
-	walk = func(e *xmltree.Element) {
-		if x := (login{attr(e, "username"), attr(e, "hostname"), attr(e, "port")}); e.Local == "login" && attr(e, "authentication") == "ssh-keys" && x.user != "" && x.host != "" && x.port != "" {
-			list = append(list, x)
-		}
-		for _, c := range e.Elements() {
-			walk(c)
+func (p *probe) logins() (list []login) {
+	for _, n := range p.am[3].manifest.Nodes {
+		for _, services := range view.Children(n.Element, "services", schemas.Namespace) {
+			for _, e := range view.Children(services, "login", schemas.Namespace) {
+				if x := (login{view.Value(e, "username"), view.Value(e, "hostname"), view.Value(e, "port")}); view.Value(e, "authentication") == "ssh-keys" && x.user != "" && x.host != "" && x.port != "" {
+					list = append(list, x)
+				}
+			}
 		}
 	}
-	walk(d.root)
-	return list, nil
+	return list
 }
 
 // login logs in at the first login of the manifest.
 func (p *probe) login(key *sshKey, works bool) error {
-	list, err := p.logins()
-	if err != nil {
-		return err
-	}
-	x := list[0]
+	x := p.logins()[0]
 	dialer := net.Dialer{Timeout: 30 * time.Second}
 	conn, err := dialer.DialContext(p.ctx, "tcp", net.JoinHostPort(x.host, x.port))
 	if err != nil {
@@ -240,31 +224,14 @@ func aggregateChecks(first int) (all []check) {
 
 var linkChecks = []check{
 	{"links3.members", "RSpec 3, manifest, link", []string{"life3.describe"}, true, func(p *probe) error {
-		d, err := parse(p.am[3].manifest)
-		if err != nil {
-			return err
-		}
-		interfaces := map[string]bool{}
-		for _, n := range d.nodes() {
-			for _, e := range n.Elements() {
-				if e.Local == "interface" {
-					interfaces[attr(e, "client_id")] = true
+		for _, l := range p.am[3].manifest.Links {
+			for _, e := range l.Ends {
+				if e.Node < 0 {
+					return fmt.Errorf("the link %s refers to the interface %q, which no node of the manifest has", l.Name, e.Name)
 				}
 			}
 		}
-		links := 0
-		for _, l := range d.root.Elements() {
-			if l.Local != "link" {
-				continue
-			}
-			links++
-			for _, e := range l.Elements() {
-				if id := attr(e, "client_id"); e.Local == "interface_ref" && !interfaces[id] {
-					return fmt.Errorf("the link %s refers to the interface %q, which no node of the manifest has", attr(l, "client_id"), id)
-				}
-			}
-		}
-		if links == 0 {
+		if len(p.am[3].manifest.Links) == 0 {
 			return notTried("the request has no link")
 		}
 		return nil

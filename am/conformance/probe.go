@@ -41,8 +41,8 @@ type aggregate struct {
 	urn       string
 	ad        *document
 	request   string
-	slivers   []string // URNs, from Allocate
-	manifest  string
+	slivers   []string  // URNs, from Allocate
+	manifest  *document // from Describe
 	key       *sshKey
 	allocated time.Time
 }
