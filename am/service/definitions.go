@@ -20,39 +20,40 @@ const (
 
 // define stores a document whose templates only define what later requests of the slice refer to.
 // It stores nothing for a request without templates.
-func (s *Service) define(v *store.View, cs *store.ChangeSet, r reservation, by conditions, doc am.Document) (am.Slice, error) {
-	if len(r.request.Expanded) == 0 {
-		return am.Slice{}, nil
+func (a *attempt) define(v *store.View, cs *store.ChangeSet) error {
+	if len(a.request.Expanded) == 0 {
+		return nil
 	}
-	if err := countChange(cs, v, r.slice); err != nil {
-		return am.Slice{}, err
+	if err := countChange(cs, v, a.slice); err != nil {
+		return err
 	}
 	rec := cs.Put[len(cs.Put)-1].Value.(am.Slice)
 	now := v.Now().UTC()
-	if end := earliest(now.Add(s.cfg.Leases.ProvisionedMax), by.until); end.After(rec.DefinedUntil) {
+	if end := earliest(now.Add(a.cfg.Leases.ProvisionedMax), a.until); end.After(rec.DefinedUntil) {
 		rec.DefinedUntil = end
 	}
-	isNew, size := true, doc.Bytes
+	isNew, size := true, a.document.Bytes
 	for _, id := range rec.Definitions {
 		d, _, err := v.Document(id)
 		if err != nil {
-			return rec, err
+			return err
 		}
 		size += d.Bytes
-		isNew = isNew && !bytes.Equal(d.Text, doc.Text)
+		isNew = isNew && !bytes.Equal(d.Text, a.document.Text)
 	}
 	if isNew {
-		limit, _ := s.cfg.Reading.Limits.PerSlice()
+		limit, _ := a.cfg.Reading.Limits.PerSlice()
 		if limit = min(limit/2, maxDefinitionBytes); len(rec.Definitions) == maxDefinitions || size > limit {
-			return rec, am.Errorf(am.TooBig, "the requests of one slice that only define may be %d, with %d bytes together; Delete the slice, and put the definitions into fewer requests", maxDefinitions, limit).About(r.slice)
+			return am.Errorf(am.TooBig, "the requests of one slice that only define may be %d, with %d bytes together; Delete the slice, and put the definitions into fewer requests", maxDefinitions, limit).About(a.slice)
 		}
-		doc.Received = now
-		rec.Definitions = append(rec.Definitions, doc.ID)
-		cs.PutDocument(doc)
+		a.document.Received = now
+		rec.Definitions = append(rec.Definitions, a.document.ID)
+		cs.PutDocument(a.document)
 	}
+	a.definedUntil = rec.DefinedUntil
 	cs.PutSlice(rec)
-	journal(cs, v, r.grant, r.options.Call, r.event, "", r.slice, nil)
-	return rec, nil
+	journal(cs, v, a.grant, a.options.Call, a.event, "", a.slice, nil)
+	return nil
 }
 
 // deleteDefinitions deletes the definitions of a slice without slivers. It returns none if there

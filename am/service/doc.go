@@ -21,9 +21,9 @@
 //   - memory of parsed requests: all callers share one budget, and one caller gets a part of it.
 //     A call that would exceed either gets SERVERBUSY before anything changes: [Memory].
 //   - templates: they are compiled outside of the decision, for the slice's revision; if another call
-//     changes the slice, they are compiled again, so that names are numbered on: [Service.expand].
+//     changes the slice, they are compiled again, so that names are numbered on: [attempt.expand].
 //   - templates that deploy nothing: the document is kept with the slice, without slivers, until the
-//     credential ends: [Service.define].
+//     credential ends: [attempt.define].
 //   - requests of one slice: together they have the limits of one request, so that Describe can
 //     always answer: [Service.ManifestOf].
 //   - large slices: the decision runs first on a read view, so that a refused call does not delay

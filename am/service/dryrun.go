@@ -45,10 +45,6 @@ const (
 	probeMargin = 30 * time.Second
 )
 
-func (s *Service) mustProbe(slivers []am.Sliver) bool {
-	return s.cfg.Prober != nil && slices.ContainsFunc(slivers, func(x am.Sliver) bool { return s.cfg.Prober.WantsProbe(x.Component) })
-}
-
 // refusal is a provider's refusal of a node on the chosen component; kept means that the node exists.
 type refusal struct {
 	node *binder.Bound
@@ -60,99 +56,67 @@ type refusal struct {
 // tried.
 func (r refusal) isFinal() bool { return r.node.Asked || r.kept }
 
-// probing are the steps around the dry runs of one request. Preview reserves nothing, so its steps
-// read and write nothing.
-type probing struct {
-	bind         func(reservation) (reserved, error)
-	confirm      func(reservation, *reserved) error
-	release      func(reservation, reserved)
-	beingRemoved func() ([]am.Sliver, error)
-	isChanged    func(am.Sliver) bool
-}
-
-// previewing are steps that confirm and release nothing.
-func previewing(bind func(reservation) (reserved, error), beingRemoved func() ([]am.Sliver, error)) probing {
-	return probing{
-		bind:         bind,
-		confirm:      func(reservation, *reserved) error { return nil },
-		release:      func(reservation, reserved) {},
-		beingRemoved: beingRemoved,
-		isChanged:    func(am.Sliver) bool { return false },
-	}
-}
-
-// reserving returns the steps of Allocate.
-func (s *Service) reserving(ctx context.Context, r reservation) probing {
-	bind := func(r reservation) (reserved, error) { return s.bindSlivers(ctx, r) }
-	beingRemoved := func() ([]am.Sliver, error) { return s.beingRemoved(&r) }
-	if r.options.Preview {
-		return previewing(bind, beingRemoved)
-	}
-	return probing{
-		bind:         bind,
-		confirm:      func(r reservation, t *reserved) error { return s.confirm(ctx, r, t) },
-		release:      func(r reservation, t reserved) { s.release(ctx, r, t) },
-		beingRemoved: beingRemoved,
-		isChanged:    s.isChanged,
-	}
-}
-
-// probeProviders runs a dry run for the reserved slivers and confirms or releases them. If nodes
+// probe runs a dry run for the reserved slivers and confirms or releases them. If nodes
 // were refused, it binds the request again without the refused components and repeats the dry
 // run. During the dry runs, other calls can delete or freeze the reservation, but not change it.
-func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved, p probing) (reserved, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Prober.Timeout()) // for all dry runs together
+func (a *attempt) probe(ctx context.Context) error {
+	probing, cancel := context.WithTimeout(ctx, a.cfg.Prober.Timeout()) // for all dry runs together
 	defer cancel()
 	for n := 1; ; n++ {
-		beingRemoved, err := p.beingRemoved()
-		if err != nil {
-			p.release(r, t)
-			return t, err
-		}
-		refused := probe(ctx, s.cfg.Prober, &t, beingRemoved, p.isChanged)
+		refused, err := a.refusals(probing)
 		if len(refused) == 0 {
-			err := p.confirm(r, &t)
-			if err != nil {
-				p.release(r, t)
+			if err == nil {
+				err = a.confirm(ctx)
 			}
-			return t, err
+			if err != nil {
+				a.release(ctx)
+			}
+			return err
 		}
-		p.release(r, t)
-		if n == maxProbes || ctx.Err() != nil || slices.ContainsFunc(refused, refusal.isFinal) {
-			return t, binder.Unsatisfied(reasons(r.request, refused))
+		a.release(ctx)
+		if n == maxProbes || probing.Err() != nil || slices.ContainsFunc(refused, refusal.isFinal) {
+			return binder.Unsatisfied(reasons(a.request, refused))
 		}
 		// Avoid a refused component for all nodes. Otherwise the next dry run might bind another
 		// node to the same broken machine.
 		for _, x := range refused {
-			r.avoid = append(r.avoid, x.node.Component.URN)
+			a.avoid = append(a.avoid, x.node.Component.URN)
 		}
-		r.avoid = append(r.avoid, s.cfg.Prober.Unanswering()...)
-		next, err := p.bind(r)
+		a.avoid = append(a.avoid, a.cfg.Prober.Unanswering()...)
+		err = a.bindSlivers(ctx)
 		if _, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
-			return t, binder.Unsatisfied(reasons(r.request, refused)) // the provider's reasons explain more than the binder's
+			return binder.Unsatisfied(reasons(a.request, refused)) // the provider's reasons explain more than the binder's
 		}
-		if t = next; err != nil || !t.mustProbe {
-			return t, err
+		if err != nil || !a.mustProbe {
+			return err
 		}
 	}
 }
 
-func probe(ctx context.Context, p Prober, t *reserved, beingRemoved []am.Sliver, isChanged func(am.Sliver) bool) (refused []refusal) {
-	b, slivers := t.probed()
-	for i, err := range p.Probe(ctx, slivers, beingRemoved, isChanged) {
+// refusals runs one dry run.
+func (a *attempt) refusals(ctx context.Context) (refused []refusal, err error) {
+	beingRemoved, err := a.beingRemoved()
+	if err != nil {
+		return nil, err
+	}
+	b, slivers := a.probed()
+	for i, err := range a.cfg.Prober.Probe(ctx, slivers, beingRemoved, a.isChanged) {
 		if err != nil {
-			refused = append(refused, refusal{&b.Nodes[i], t.kept[slivers[i].ClientID] != nil, err})
+			refused = append(refused, refusal{&b.Nodes[i], a.kept[slivers[i].ClientID] != nil, err})
 		}
 	}
-	return refused
+	return refused, nil
 }
 
 // beingRemoved returns the slivers of the slice that are released or expired, but not yet removed
 // by their providers, and those that a preview leaves out. New slivers may have the same names.
-func (s *Service) beingRemoved(r *reservation) (beingRemoved []am.Sliver, err error) {
-	err = s.cfg.Store.Read(func(v *store.View) error {
-		all, err := v.SliversOf(r.slice)
-		beingRemoved = slices.DeleteFunc(all, func(x am.Sliver) bool { return x.Live(v.Now()) && !r.without[x.URN.Key()] })
+func (a *attempt) beingRemoved() (beingRemoved []am.Sliver, err error) {
+	if a.emptySite {
+		return nil, nil
+	}
+	err = a.cfg.Store.Read(func(v *store.View) error {
+		all, err := v.SliversOf(a.slice)
+		beingRemoved = slices.DeleteFunc(all, func(x am.Sliver) bool { return x.Live(v.Now()) && !a.without[x.URN.Key()] })
 		return err
 	})
 	return beingRemoved, err
@@ -160,9 +124,12 @@ func (s *Service) beingRemoved(r *reservation) (beingRemoved []am.Sliver, err er
 
 // isChanged reports whether a sliver differs from its reserved record (the parameter was). It
 // returns true if the store cannot be read, and false if the sliver no longer exists.
-func (s *Service) isChanged(was am.Sliver) bool {
+func (a *attempt) isChanged(was am.Sliver) bool {
+	if a.options.Preview { // nothing was reserved
+		return false
+	}
 	isChanged := false
-	err := s.cfg.Store.Read(func(v *store.View) error {
+	err := a.cfg.Store.Read(func(v *store.View) error {
 		x, _, err := v.Sliver(was.URN)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -178,92 +145,95 @@ func isUnchanged(x, was *am.Sliver) bool {
 }
 
 // confirm gives the slivers their leases. It fails if a sliver was changed or removed during the
-// dry run.
-func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error {
-	var confirmed reserved
-	err := s.commit(ctx, r.grant, Targets{Slice: r.slice}, func(v *store.View) (store.ChangeSet, error) {
-		var cs store.ChangeSet
-		by, err := s.checkReservation(v, &r, false)
-		if err != nil {
+// dry run. A preview confirms nothing.
+func (a *attempt) confirm(ctx context.Context) error {
+	if a.options.Preview {
+		return nil
+	}
+	var next attempt
+	err := a.commit(ctx, a.grant, Targets{Slice: a.slice}, func(v *store.View) (cs store.ChangeSet, err error) {
+		next = *a
+		if err := next.check(v, false); err != nil {
 			return cs, err
 		}
-		now, requested := v.Now().UTC(), r.options.EndTime
-		if t.unsaved != nil {
-			doc := *t.unsaved
-			doc.Received = now
-			cs.PutDocument(doc)
+		now, requested := v.Now().UTC(), a.options.EndTime
+		if a.unsaved {
+			next.document.Received = now
+			cs.PutDocument(next.document)
 		}
 		if !requested.IsZero() && !requested.After(now) {
 			return cs, am.Errorf(am.BadArgs, "geni_end_time %s has passed while providers checked the request; give a later one", requested.Format(time.RFC3339)).With(am.OutOfRange)
 		}
-		if confirmed, err = s.bindAgain(v, r, by, t); err != nil {
+		if err := next.bindAgain(v, a); err != nil {
 			return cs, err
 		}
-		for i, was := range t.slivers {
-			if confirmed.kept[was.ClientID] != nil {
+		for i, was := range a.slivers {
+			if next.kept[was.ClientID] != nil {
 				continue
 			}
 			x, _, err := v.Sliver(was.URN)
 			if errors.Is(err, store.ErrNotFound) || err == nil && (!x.Live(now) || !isUnchanged(&x, &was)) {
-				return cs, am.Errorf(am.SearchFailed, "the slivers were deleted while their providers checked the request; nothing is reserved").About(r.slice)
+				return cs, am.Errorf(am.SearchFailed, "the slivers were deleted while their providers checked the request; nothing is reserved").About(a.slice)
 			}
 			if err != nil {
 				return cs, err
 			}
-			if err := s.checkInService(&x); err != nil {
+			if err := a.checkInService(&x); err != nil {
 				return cs, err
 			}
-			if err := s.setReservationLease(now, by, requested, &x); err != nil {
+			if err := next.setLease(now, &x); err != nil {
 				return cs, err
 			}
 			x.ProbedUntil = time.Time{}
-			confirmed.slivers[i] = x
+			next.slivers[i] = x
 		}
-		return cs, s.store(v, &cs, r, by, &confirmed)
+		return cs, next.store(v, &cs)
 	})
 	if err == nil {
-		*t = confirmed
+		*a = next
 	}
 	return err
 }
 
-// bindAgain returns the reservation t for its confirmation. It binds a change again, with the new
-// slivers where they are, since the slice and the site may have changed during the dry run.
-func (s *Service) bindAgain(v *store.View, r reservation, by conditions, t *reserved) (reserved, error) {
-	if len(t.kept) == 0 {
-		next := *t
-		next.slivers = slices.Clone(t.slivers)
-		return next, nil
+// bindAgain binds a change again for its confirmation, with the new slivers where was has them,
+// since the slice and the site may have changed during the dry run.
+func (a *attempt) bindAgain(v *store.View, was *attempt) error {
+	if len(was.kept) == 0 {
+		a.slivers = slices.Clone(was.slivers)
+		return nil
 	}
-	next, err := s.bind(v, r, by, am.Document{ID: t.document})
-	if err != nil {
-		return next, err
+	if err := a.bind(v); err != nil {
+		return err
 	}
-	for i := range next.slivers {
-		if was := t.slivers[i].URN; !next.slivers[i].URN.Equal(was) {
-			return next, am.Errorf(am.Busy, "the slice changed while providers checked the request; try again").About(r.slice)
+	for i := range a.slivers {
+		if !a.slivers[i].URN.Equal(was.slivers[i].URN) {
+			return am.Errorf(am.Busy, "the slice changed while providers checked the request; try again").About(a.slice)
 		}
 	}
-	for name := range next.kept {
-		if t.kept[name] == nil {
-			delete(next.kept, name)
+	for name := range a.kept {
+		if was.kept[name] == nil {
+			delete(a.kept, name)
 		}
 	}
-	return next, nil
+	return nil
 }
 
 // release works even if the caller has disconnected. Slivers that Shutdown has frozen stay for
-// inspection. If the commit fails, the slivers stay until their short lease ends.
-func (s *Service) release(ctx context.Context, r reservation, t reserved) {
-	_ = s.commit(context.WithoutCancel(ctx), r.grant, Targets{Slice: r.slice}, func(v *store.View) (cs store.ChangeSet, err error) {
+// inspection. If the commit fails, the slivers stay until their short lease ends. A preview has
+// nothing to release.
+func (a *attempt) release(ctx context.Context) {
+	if a.options.Preview {
+		return
+	}
+	_ = a.commit(context.WithoutCancel(ctx), a.grant, Targets{Slice: a.slice}, func(v *store.View) (cs store.ChangeSet, err error) {
 		var unused []am.Sliver
-		for _, was := range t.added() {
+		for _, was := range a.added() {
 			x, _, err := v.Sliver(was.URN)
 			if err == nil && isUnchanged(&x, &was) && !x.Frozen {
 				unused = append(unused, x)
 			}
 		}
-		return cs, lease.Release(v, &cs, unused, am.EventDelete, r.options.Request)
+		return cs, lease.Release(v, &cs, unused, am.EventDelete, a.options.Request)
 	})
 }
 

@@ -36,66 +36,69 @@ var errChanged = errors.New("the slice has changed since the templates were comp
 
 // expand compiles the templates of the request, and replaces the request by one that contains the
 // results. The decision about it fails with errChanged if the slice changes in between, because
-// the results depend on the slice's nodes and templates, which names returns.
+// the results depend on the slice's nodes and templates.
 //
-// Errors: those of checkReservation and Memory.Parse; Unsupported if the site compiles none;
+// Errors: those of check and Memory.Parse; Unsupported if the site compiles none;
 // TooBig for too many sources; and a *rspec.RequestError for mistakes in sources.
-func (s *Service) expand(ctx context.Context, r *reservation, names func(context.Context, *reservation) (Known, error)) error {
-	if len(r.request.Templates) == 0 {
+func (a *attempt) expand(ctx context.Context) error {
+	if len(a.request.Templates) == 0 {
 		return nil
 	}
-	if r.options.Change {
-		return am.Errorf(am.Unsupported, "line %d: a change of the slice (patchbay_change) cannot have templates; compile the source first: patchbay compile", r.request.Templates[0].Line)
+	if a.options.Change {
+		return am.Errorf(am.Unsupported, "line %d: a change of the slice (patchbay_change) cannot have templates; compile the source first: patchbay compile", a.request.Templates[0].Line)
 	}
-	if s.cfg.Compile == nil {
-		return am.Errorf(am.Unsupported, "line %d: this aggregate compiles no templates; compile the source yourself, such as by: patchbay compile", r.request.Templates[0].Line)
+	if a.cfg.Compile == nil {
+		return am.Errorf(am.Unsupported, "line %d: this aggregate compiles no templates; compile the source yourself, such as by: patchbay compile", a.request.Templates[0].Line)
 	}
-	caller := r.grant.Caller()
-	known, err := names(ctx, r)
+	caller := a.grant.Caller()
+	known, err := a.knownNames(ctx)
 	if err != nil {
 		return err
 	}
 	known.Work = rspec.NewWork(ctx)
 	size := 0
-	for _, t := range slices.Concat(known.Earlier, r.request.Templates) {
+	for _, t := range slices.Concat(known.Earlier, a.request.Templates) {
 		size += len(t.Text)
 	}
 	if size > maxSources {
-		return am.Errorf(am.TooBig, "the templates of one slice may have %d bytes together, and with the new request they would have %d; use several slices, or compile the source yourself", maxSources, size).About(r.slice)
+		return am.Errorf(am.TooBig, "the templates of one slice may have %d bytes together, and with the new request they would have %d; use several slices, or compile the source yourself", maxSources, size).About(a.slice)
 	}
-	if err := r.hold(s.memory.Hold(caller.Key(), size, size/sourceElement)); err != nil {
+	if err := a.hold(a.memory.Hold(caller.Key(), size, size/sourceElement)); err != nil {
 		return err
 	}
 	var results []rspec.Expansion
-	if err := s.memory.inTurn(ctx, caller.Key(), true, func() (err error) {
-		results, err = s.compile(r, known)
+	if err := a.memory.inTurn(ctx, caller.Key(), true, func() (err error) {
+		results, err = a.compile(known)
 		return err
 	}); err != nil {
 		return err
 	}
-	text, err := r.request.Expand(results)
+	text, err := a.request.Expand(results)
 	if err != nil {
 		return err
 	}
-	if err := r.hold(s.memory.HoldText(caller.Key(), string(text))); err != nil {
+	if err := a.hold(a.memory.HoldText(caller.Key(), string(text))); err != nil {
 		return err
 	}
-	expanded, err := s.memory.Parse(ctx, caller.Key(), text, r.request.Options())
+	expanded, err := a.memory.Parse(ctx, caller.Key(), text, a.request.Options())
 	if err != nil {
 		return relabel(err, func(rspec.Problem) string { return "the compiled templates" })
 	}
 	expanded.RemovePlaces()
-	r.request = expanded
+	a.request = expanded
 	return nil
 }
 
-// knownNames returns the names of the request and its slice.
-func (s *Service) knownNames(ctx context.Context, r *reservation) (Known, error) {
-	known, documents, err := s.readKnown(r)
+// knownNames returns the names of the request and, unless the site counts as empty, its slice.
+func (a *attempt) knownNames(ctx context.Context) (Known, error) {
+	if a.emptySite {
+		return a.requestNames(), nil
+	}
+	known, documents, err := a.readKnown()
 	if err != nil {
 		return known, err
 	}
-	requests, err := s.parseDocuments(ctx, r.grant.Caller(), documents)
+	requests, err := a.parseDocuments(ctx, a.grant.Caller(), documents)
 	if err != nil {
 		return known, err
 	}
@@ -106,28 +109,28 @@ func (s *Service) knownNames(ctx context.Context, r *reservation) (Known, error)
 }
 
 // requestNames returns the names of the request alone.
-func (s *Service) requestNames(r *reservation) Known {
-	known := Known{Inventory: s.Inventory()}
-	for _, n := range r.request.Nodes {
+func (a *attempt) requestNames() Known {
+	known := Known{Inventory: a.Inventory()}
+	for _, n := range a.request.Nodes {
 		known.Nodes = append(known.Nodes, n.ClientID)
 	}
 	return known
 }
 
 // readKnown also returns the documents of the slice that have templates, the oldest first.
-func (s *Service) readKnown(r *reservation) (known Known, documents []am.Document, err error) {
-	known = s.requestNames(r)
-	err = s.cfg.Store.Read(func(v *store.View) error {
-		if _, err := s.checkReservation(v, r, true); err != nil {
+func (a *attempt) readKnown() (known Known, documents []am.Document, err error) {
+	known = a.requestNames()
+	err = a.cfg.Store.Read(func(v *store.View) error {
+		if err := a.check(v, true); err != nil {
 			return err
 		}
-		basis := v.Rev(store.SliceKey(r.slice))
-		r.basis = &basis
-		rec, _, err := v.Slice(r.slice)
+		basis := v.Rev(store.SliceKey(a.slice))
+		a.basis = &basis
+		rec, _, err := v.Slice(a.slice)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		live, err := r.remaining(v)
+		live, err := a.remaining(v)
 		if err != nil {
 			return err
 		}
@@ -159,10 +162,10 @@ func (s *Service) readKnown(r *reservation) (known Known, documents []am.Documen
 				return err
 			}
 		}
-		if err := r.hold(s.memory.Hold(r.grant.Caller().Key(), bytes, elements)); err != nil {
+		if err := a.hold(a.memory.Hold(a.grant.Caller().Key(), bytes, elements)); err != nil {
 			return err
 		}
-		slices.SortStableFunc(heads, func(a, b am.Document) int { return a.Received.Compare(b.Received) })
+		slices.SortStableFunc(heads, func(x, y am.Document) int { return x.Received.Compare(y.Received) })
 		for _, head := range heads {
 			d, _, err := v.Document(head.ID)
 			if err != nil {
@@ -175,10 +178,10 @@ func (s *Service) readKnown(r *reservation) (known Known, documents []am.Documen
 	return known, documents, err
 }
 
-// compile adds the warnings to the notices of r.
-func (s *Service) compile(r *reservation, known Known) (results []rspec.Expansion, err error) {
-	all, made, size := r.request.Templates, map[string]int{}, 0 // made has the template of each link
-	limit, _ := r.request.Options().Limits.PerSlice()
+// compile adds the warnings to the notices.
+func (a *attempt) compile(known Known) (results []rspec.Expansion, err error) {
+	all, made, size := a.request.Templates, map[string]int{}, 0 // made has the template of each link
+	limit, _ := a.request.Options().Limits.PerSlice()
 	for i, t := range all {
 		label := func(p rspec.Problem) string {
 			number := ""
@@ -190,12 +193,12 @@ func (s *Service) compile(r *reservation, known Known) (results []rspec.Expansio
 			}
 			return fmt.Sprintf("template%s line %d:%d", number, p.Line, p.Column)
 		}
-		x, err := s.cfg.Compile(t, known)
+		x, err := a.cfg.Compile(t, known)
 		if err != nil {
 			return nil, relabel(err, label)
 		}
 		for _, p := range x.Remarks {
-			r.notices = append(r.notices, label(p)+": "+p.Text())
+			a.notices = append(a.notices, label(p)+": "+p.Text())
 		}
 		if size += len(x.Request); size > limit {
 			return nil, am.Errorf(am.TooBig, "%s: its nodes take more than the %d bytes of a request; deploy fewer nodes, or divide them among several slices", label(rspec.Problem{}), limit)

@@ -56,18 +56,18 @@ func clientIDsOf(req *rspec.Request) (c clientIDs) {
 	return c
 }
 
-// readContent finds the client_ids of r that the slice uses already. Released and expired slivers
-// do not count. In a change, slivers with the client_id of a node of r are kept, and the links at
-// them are joined by other slivers.
-func readContent(v *store.View, r *reservation) (*sliceContent, error) {
-	c := r.clientIDs
-	live, err := r.remaining(v)
+// readContent finds the client_ids of the request that the slice uses already. Released and
+// expired slivers do not count. In a change, slivers with the client_id of a requested node are
+// kept, and the links at them are joined by other slivers.
+func (a *attempt) readContent(v *store.View) (*sliceContent, error) {
+	c := a.clientIDs
+	live, err := a.remaining(v)
 	if err != nil {
 		return nil, err
 	}
 	kept := map[string]*am.Sliver{}
 	joins := c.joins
-	if r.options.Change {
+	if a.options.Change {
 		joins = maps.Clone(joins)
 		for i := range live {
 			if x := live[i]; c.has[name{"node", x.ClientID}] {
@@ -79,7 +79,7 @@ func readContent(v *store.View, r *reservation) (*sliceContent, error) {
 		}
 		live = slices.DeleteFunc(live, func(x am.Sliver) bool { return kept[x.ClientID] != nil })
 	}
-	rec, _, err := v.Slice(r.slice)
+	rec, _, err := v.Slice(a.slice)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}

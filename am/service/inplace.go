@@ -107,9 +107,9 @@ func (s *Service) changeSliver(v *store.View, cs *store.ChangeSet, was, x *am.Sl
 }
 
 // probed returns what providers are asked about: the new slivers, and those that they must change.
-func (t *reserved) probed() (b binder.Binding, slivers []am.Sliver) {
-	for i, x := range t.slivers {
-		if was := t.kept[x.ClientID]; was != nil {
+func (a *attempt) probed() (b binder.Binding, slivers []am.Sliver) {
+	for i, x := range a.slivers {
+		if was := a.kept[x.ClientID]; was != nil {
 			if !isChangedNode(was, &x) {
 				continue
 			}
@@ -117,16 +117,16 @@ func (t *reserved) probed() (b binder.Binding, slivers []am.Sliver) {
 				x.Desired.ChangeSerial++
 			}
 		}
-		b.Nodes, slivers = append(b.Nodes, t.binding.Nodes[i]), append(slivers, x)
+		b.Nodes, slivers = append(b.Nodes, a.binding.Nodes[i]), append(slivers, x)
 	}
 	return b, slivers
 }
 
-// added returns the slivers of a reservation that are new: all, unless it is a change.
-func (t *reserved) added() (slivers []am.Sliver) {
-	for i := range t.slivers {
-		if t.kept[t.slivers[i].ClientID] == nil {
-			slivers = append(slivers, t.slivers[i])
+// added returns the slivers that are new: all, unless it is a change.
+func (a *attempt) added() (slivers []am.Sliver) {
+	for i := range a.slivers {
+		if a.kept[a.slivers[i].ClientID] == nil {
+			slivers = append(slivers, a.slivers[i])
 		}
 	}
 	return slivers

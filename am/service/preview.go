@@ -32,68 +32,51 @@ type Preview struct {
 //
 // Errors: those of Allocate that depend on the request, the inventory or the plan of maintenance.
 func (s *Service) Preview(ctx context.Context, req *rspec.Request, slice urn.URN) (p Preview, err error) {
-	r := reservation{slice: slice, request: req}
-	defer func() { r.freeMemory() }()
+	a := attempt{Service: s, slice: slice, request: req, options: ProvisionOptions{Preview: true}, emptySite: true}
+	defer a.freeMemory()
 	p.Request = req
 	if err := s.checkLockdown(); err != nil {
 		return p, err
 	}
-	err = s.expand(ctx, &r, func(context.Context, *reservation) (Known, error) { return s.requestNames(&r), nil })
-	p.Request, p.Notices = r.request, r.notices
+	err = a.expand(ctx)
+	p.Request, p.Notices = a.request, a.notices
 	if err != nil {
 		return p, err
 	}
-	if len(r.request.Nodes) == 0 {
-		if r.request.IsEmpty() {
+	if len(a.request.Nodes) == 0 {
+		if a.request.IsEmpty() {
 			return p, nil
 		}
-		return p, am.Errorf(am.SearchFailed, "%s", r.request.NoNodesReason(s.Inventory().Manager))
+		return p, am.Errorf(am.SearchFailed, "%s", a.request.NoNodesReason(s.Inventory().Manager))
 	}
-	r.clientIDs = clientIDsOf(r.request)
-	r.bindable = &binder.Request{Request: r.request, Slice: slice}
-	bind := func(r reservation) (t reserved, err error) {
-		nothing := func(func(*am.Hold) bool) error { return nil }
-		t.slivers, t.binding, err = s.choose(&r, "", nil, &sliceContent{}, time.Now().UTC(), nothing)
-		t.mustProbe = err == nil && s.mustProbe(t.slivers)
-		return t, err
-	}
-	t, err := bind(r)
-	p.Binding = t.binding
+	a.clientIDs = clientIDsOf(a.request)
+	a.bindable = &binder.Request{Request: a.request, Slice: slice}
+	err = a.bindEmptySite()
+	p.Binding = a.binding
 	if err != nil {
 		return p, err
 	}
-	p.Remarks = remarksOf(s.Inventory(), r.request, t.binding, t.slivers)
-	if !t.mustProbe {
-		return p, nil
+	p.Remarks = remarksOf(a.inventory, a.request, a.binding, a.slivers)
+	if a.mustProbe {
+		err = a.probe(ctx)
 	}
-	_, err = s.probeProviders(ctx, r, t, previewing(bind, func() ([]am.Sliver, error) { return nil, nil }))
 	if refused, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
 		p.Refused, err = refused.Reasons, nil
 	}
 	return p, err
 }
 
-// previewOnce decides about a call of Allocate with the option Preview. It reads the store only.
-func (s *Service) previewOnce(r reservation, doc am.Document) (t reserved, err error) {
-	err = s.cfg.Store.Read(func(v *store.View) error {
-		by, err := s.checkReservation(v, &r, true)
-		if err != nil {
-			return err
-		}
-		t, err = s.bind(v, r, by, doc)
-		_, probed := t.probed()
-		t.mustProbe = err == nil && s.mustProbe(probed)
-		return err
-	})
-	return t, err
+func (a *attempt) bindEmptySite() error {
+	a.inventory = a.Inventory()
+	return a.choose(&sliceContent{}, time.Now().UTC(), func(func(*am.Hold) bool) error { return nil })
 }
 
 // checkWithout fails for a sliver in Without that is not among the live ones of the slice.
-func (r *reservation) checkWithout(v *store.View) error {
-	if len(r.without) == 0 {
+func (a *attempt) checkWithout(v *store.View) error {
+	if len(a.without) == 0 {
 		return nil
 	}
-	live, err := liveSlivers(v, r.slice)
+	live, err := liveSlivers(v, a.slice)
 	if err != nil {
 		return err
 	}
@@ -101,7 +84,7 @@ func (r *reservation) checkWithout(v *store.View) error {
 	for i := range live {
 		has[live[i].URN.Key()] = true
 	}
-	for _, u := range r.options.Without {
+	for _, u := range a.options.Without {
 		if !has[u.Key()] {
 			return am.Errorf(am.SearchFailed, "option patchbay_preview: there is no sliver %s in this slice; it may be deleted or expired", u).About(u)
 		}
@@ -110,17 +93,17 @@ func (r *reservation) checkWithout(v *store.View) error {
 }
 
 // remaining returns the live slivers of the slice that a preview does not leave out.
-func (r *reservation) remaining(v *store.View) ([]am.Sliver, error) {
-	live, err := liveSlivers(v, r.slice)
-	return slices.DeleteFunc(live, func(x am.Sliver) bool { return r.without[x.URN.Key()] }), err
+func (a *attempt) remaining(v *store.View) ([]am.Sliver, error) {
+	live, err := liveSlivers(v, a.slice)
+	return slices.DeleteFunc(live, func(x am.Sliver) bool { return a.without[x.URN.Key()] }), err
 }
 
 // calendar leaves out what the slivers in Without hold.
-func (r *reservation) calendar(v *store.View) policy.Calendar {
-	if len(r.without) == 0 {
+func (a *attempt) calendar(v *store.View) policy.Calendar {
+	if len(a.without) == 0 {
 		return v.Calendar
 	}
 	return func(f func(*am.Hold) bool) error {
-		return v.Calendar(func(h *am.Hold) bool { return r.without[string(h.Sliver)] || f(h) })
+		return v.Calendar(func(h *am.Hold) bool { return a.without[string(h.Sliver)] || f(h) })
 	}
 }

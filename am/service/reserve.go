@@ -37,7 +37,7 @@ import (
 // policy, SearchFailed for any other request without a node for this aggregate, Exists for a
 // client_id that the slice uses already, those of binder.Bind, and providers' refusals.
 func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.URN, req *rspec.Request, o ProvisionOptions) (Outcome, error) {
-	return s.reserve(ctx, reservation{event: "Allocate", grant: g, slice: slice, request: req, options: o})
+	return attempt{Service: s, event: "Allocate", grant: g, slice: slice, request: req, options: o}.run(ctx)
 }
 
 // CreateSliver does Allocate, Provision and geni_start in one step, all or nothing (AM
@@ -46,11 +46,13 @@ func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.U
 // Errors: those of Allocate; Exists for a slice that has slivers; TooBig for
 // too many keys.
 func (s *Service) CreateSliver(ctx context.Context, g credentials.Grant, slice urn.URN, req *rspec.Request, o ProvisionOptions) (Outcome, error) {
-	return s.reserve(ctx, reservation{event: "CreateSliver", grant: g, slice: slice, request: req, options: o, create: true})
+	return attempt{Service: s, event: "CreateSliver", grant: g, slice: slice, request: req, options: o, create: true}.run(ctx)
 }
 
-// reservation is a call of Allocate or CreateSliver.
-type reservation struct {
+// attempt is one try of Allocate or CreateSliver to reserve what a call requests, or the same without
+// the reservation for a preview. Its steps fill in the fields in their order.
+type attempt struct {
+	*Service
 	event   string
 	grant   credentials.Grant
 	slice   urn.URN
@@ -59,44 +61,29 @@ type reservation struct {
 	// create is set by CreateSliver. The slice must have no slivers. The new slivers are
 	// provisioned at once, with accounts for the users.
 	create bool
-	// avoid lists the components that a dry run refused.
-	avoid     []urn.URN
-	clientIDs clientIDs
+	// emptySite is set by Service.Preview: the site counts as empty, and the store is not read.
+	emptySite bool
+
 	// without has the keys of options.Without.
 	without map[string]bool
-	// bindable is the request in the form for the binder.
-	bindable *binder.Request
 	// basis is the revision of the slice with which templates were compiled; nil if none were.
 	// The notices are warnings about them.
 	basis   *store.Rev
 	notices []string
-	// release contains functions that free the memory of templates and documents.
-	release []func()
-}
+	// free contains functions that free the memory of templates and documents.
+	free      []func()
+	clientIDs clientIDs
+	// bindable is the request in the form for the binder.
+	bindable *binder.Request
+	// avoid lists the components that a dry run refused.
+	avoid []urn.URN
 
-// hold takes the results of Memory.Hold. freeMemory releases what it holds.
-func (r *reservation) hold(release func(), err error) error {
-	if err == nil {
-		r.release = append(r.release, release)
-	}
-	return err
-}
-
-func (r *reservation) freeMemory() {
-	for _, release := range r.release {
-		release()
-	}
-}
-
-type conditions struct {
 	until    time.Time      // the end of the credential
 	permit   *policy.Permit // the policy's limits for the caller
 	accounts []am.Account   // with logins
-}
 
-type reserved struct {
-	document  string
-	unsaved   *am.Document         // the document, if it is saved only after the dry run
+	document  am.Document
+	unsaved   bool                 // the document is saved only after the dry run
 	inventory *inventory.Inventory // of the binding
 	binding   binder.Binding
 	slivers   []am.Sliver
@@ -113,64 +100,87 @@ type reserved struct {
 	mustProbe bool
 }
 
-// reserve compiles the templates of the request again if another call changes the slice.
-func (s *Service) reserve(ctx context.Context, r reservation) (out Outcome, err error) {
-	r.without = make(map[string]bool, len(r.options.Without))
-	for _, u := range r.options.Without {
-		r.without[u.Key()] = true
+// hold takes the results of Memory.Hold. freeMemory releases what it holds.
+func (a *attempt) hold(free func(), err error) error {
+	if err == nil {
+		a.free = append(a.free, free)
+	}
+	return err
+}
+
+func (a *attempt) freeMemory() {
+	for _, free := range a.free {
+		free()
+	}
+}
+
+// run tries again, from the start, if another call changes the slice while templates are compiled.
+func (a attempt) run(ctx context.Context) (out Outcome, err error) {
+	a.without = make(map[string]bool, len(a.options.Without))
+	for _, u := range a.options.Without {
+		a.without[u.Key()] = true
 	}
 	for range maxExpansions {
-		if out, err = s.reserveOnce(ctx, r); !errors.Is(err, errChanged) {
+		next := a
+		if out, err = next.runOnce(ctx); !errors.Is(err, errChanged) {
 			break
 		}
 	}
 	return out, err
 }
 
-// reserveOnce commits all or nothing: in one decision, or in two with a dry run between them.
-func (s *Service) reserveOnce(ctx context.Context, r reservation) (Outcome, error) {
-	defer func() { r.freeMemory() }()
-	if err := s.expand(ctx, &r, s.knownNames); err != nil {
+// runOnce commits all or nothing: in one decision, or in two with a dry run between them.
+func (a *attempt) runOnce(ctx context.Context) (Outcome, error) {
+	defer a.freeMemory()
+	if err := a.expand(ctx); err != nil {
 		return Outcome{}, err
 	}
-	r.clientIDs = clientIDsOf(r.request)
-	r.bindable = &binder.Request{Request: r.request, Slice: r.slice, Permit: binderPermit(s.cfg.Policy.For(r.grant.Caller(), r.slice))}
-	r.bindable.Prepare(s.Inventory()) // outside of the decision, for which others wait
-	t, err := s.bindSlivers(ctx, r)
-	r.basis = nil // this call has changed the slice
-	if err == nil && t.mustProbe {
-		t, err = s.probeProviders(ctx, r, t, s.reserving(ctx, r))
+	a.clientIDs = clientIDsOf(a.request)
+	a.bindable = &binder.Request{Request: a.request, Slice: a.slice, Permit: binderPermit(a.cfg.Policy.For(a.grant.Caller(), a.slice))}
+	a.bindable.Prepare(a.Inventory()) // outside of the decision, for which others wait
+	err := a.bindSlivers(ctx)
+	a.basis = nil // this call has changed the slice
+	if err == nil && a.mustProbe {
+		err = a.probe(ctx)
 	}
 	if err != nil {
 		return Outcome{}, err
 	}
-	out := Outcome{Slice: r.slice}
-	if !r.options.Preview {
-		out.Slivers = reportsOf(t.slivers)
+	return a.outcome()
+}
+
+func (a *attempt) outcome() (out Outcome, err error) {
+	out.Slice = a.slice
+	if !a.options.Preview {
+		out.Slivers = reportsOf(a.slivers)
 	}
-	names := hostname.Name(append(namesOf(t.others), namesOf(t.slivers)...))[len(t.others):]
-	out.Notices = slices.Concat(r.notices, rspec.Lines(r.request.NoticesFor(names)), Notices(remarksOf(t.inventory, r.request, t.binding, t.slivers)))
+	names := hostname.Name(append(namesOf(a.others), namesOf(a.slivers)...))[len(a.others):]
+	out.Notices = slices.Concat(a.notices, rspec.Lines(a.request.NoticesFor(names)), Notices(remarksOf(a.inventory, a.request, a.binding, a.slivers)))
 	switch {
-	case r.options.Preview:
+	case a.options.Preview:
 		out.Notices = append(out.Notices, "nothing is reserved: this was a preview")
-	case !t.definedUntil.IsZero():
-		out.Notices = append(out.Notices, "nothing is reserved, because the templates deploy nothing; later requests of the slice may refer to what they define, until "+t.definedUntil.Format(time.RFC3339))
-	case len(t.slivers) == 0:
-		out.Notices = append(out.Notices, "nothing is reserved: "+r.request.NoNodesReason(t.inventory.Manager))
+	case !a.definedUntil.IsZero():
+		out.Notices = append(out.Notices, "nothing is reserved, because the templates deploy nothing; later requests of the slice may refer to what they define, until "+a.definedUntil.Format(time.RFC3339))
+	case len(a.slivers) == 0:
+		out.Notices = append(out.Notices, "nothing is reserved: "+a.request.NoNodesReason(a.inventory.Manager))
 	}
-	out.Notices = append(out.Notices, t.cut.texts()...)
-	out.Manifest, err = s.writeManifest(out.Slivers, []am.Document{{ID: t.document}}, map[string]*rspec.Request{t.document: r.request})
+	out.Notices = append(out.Notices, a.cut.texts()...)
+	id := a.document.ID
+	out.Manifest, err = a.writeManifest(out.Slivers, []am.Document{{ID: id}}, map[string]*rspec.Request{id: a.request})
 	return out, err
 }
 
 // bindSlivers binds the nodes and commits the reservation. If components in use may be the reason
 // for a refusal, it releases the slivers whose lease has ended, and tries once more.
-func (s *Service) bindSlivers(ctx context.Context, r reservation) (reserved, error) {
-	t, err := s.bindOnce(ctx, r)
-	if err != nil && mayBeInUse(err) && s.endLeases(ctx) {
-		t, err = s.bindOnce(ctx, r)
+func (a *attempt) bindSlivers(ctx context.Context) error {
+	if a.emptySite {
+		return a.bindEmptySite()
 	}
-	return t, err
+	err := a.bindOnce(ctx)
+	if err != nil && mayBeInUse(err) && a.endLeases(ctx) {
+		err = a.bindOnce(ctx)
+	}
+	return err
 }
 
 func mayBeInUse(err error) bool {
@@ -192,237 +202,237 @@ func (s *Service) endLeases(ctx context.Context) bool {
 	return err == nil && over && s.cfg.EndLeases(ctx) == nil
 }
 
-// checkReservation checks everything that does not depend on free components. Each decision about
+// check checks everything that does not depend on free components. Each decision about
 // the reservation calls it. isBinding is true in the decision that binds the slivers. Only then
 // must the slice of a CreateSliver have no slivers.
-func (s *Service) checkReservation(v *store.View, r *reservation, isBinding bool) (t conditions, err error) {
-	if t.until, err = checkRight(v, r.grant, r.slice); err != nil {
-		return t, err
+func (a *attempt) check(v *store.View, isBinding bool) (err error) {
+	if a.until, err = checkRight(v, a.grant, a.slice); err != nil {
+		return err
 	}
-	if err := s.checkLockdown(); err != nil {
-		return t, err
+	if err := a.checkLockdown(); err != nil {
+		return err
 	}
-	t.permit = s.cfg.Policy.For(r.grant.Caller(), r.slice)
-	if err := t.permit.Begin(); err != nil || !r.create {
-		return t, err
+	a.permit = a.cfg.Policy.For(a.grant.Caller(), a.slice)
+	if err := a.permit.Begin(); err != nil || !a.create {
+		return err
 	}
 	if isBinding {
-		live, err := liveSlivers(v, r.slice)
+		live, err := liveSlivers(v, a.slice)
 		if err != nil {
-			return t, err
+			return err
 		}
 		if len(live) > 0 {
-			return t, am.Errorf(am.Exists, "slice %s has %d slivers here already; version 2 creates a slice only once: DeleteSliver first, or add to it by Allocate of version 3", r.slice, len(live)).About(r.slice)
+			return am.Errorf(am.Exists, "slice %s has %d slivers here already; version 2 creates a slice only once: DeleteSliver first, or add to it by Allocate of version 3", a.slice, len(live)).About(a.slice)
 		}
 	}
-	if t.accounts, _, err = nameAccounts(v, r.slice, r.options.Users); err != nil {
-		return t, err
+	if a.accounts, _, err = nameAccounts(v, a.slice, a.options.Users); err != nil {
+		return err
 	}
-	return t, limitAccounts(t.accounts, len(r.request.Nodes))
+	return limitAccounts(a.accounts, len(a.request.Nodes))
 }
 
-func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error) {
-	doc := am.Document{
-		ID: uuid.NewString(), Slice: r.slice, Text: r.request.Text(), Managers: r.request.Managers,
-		Bytes: r.request.UnionBytes(), Elements: r.request.Elements(),
+// bindOnce binds the nodes in one decision. In a preview, the decision only reads the store.
+func (a *attempt) bindOnce(ctx context.Context) error {
+	a.document = am.Document{
+		ID: uuid.NewString(), Slice: a.slice, Text: a.request.Text(), Managers: a.request.Managers,
+		Bytes: a.request.UnionBytes(), Elements: a.request.Elements(),
 	}
-	for _, x := range r.request.Expanded {
-		doc.Sources += len(x.Text)
+	for _, x := range a.request.Expanded {
+		a.document.Sources += len(x.Text)
 	}
-	if r.options.Preview {
-		return s.previewOnce(r, doc)
-	}
-	var t reserved
-	err := s.commit(ctx, r.grant, Targets{Slice: r.slice}, func(v *store.View) (store.ChangeSet, error) {
-		var cs store.ChangeSet
-		by, err := s.checkReservation(v, &r, true)
-		if err != nil {
-			return cs, err
-		}
-		if r.basis != nil && *r.basis != v.Rev(store.SliceKey(r.slice)) {
-			return cs, &am.Error{Code: am.ServerBusy, URN: r.slice, Msg: "other calls change the slice while its templates are compiled; try again", Err: errChanged}
-		}
-		if t, err = s.bind(v, r, by, doc); err != nil {
-			return cs, err
-		}
-		if len(t.slivers) == 0 {
-			rec, err := s.define(v, &cs, r, by, doc)
-			t.definedUntil = rec.DefinedUntil
-			return cs, err
-		}
-		for i := range t.slivers {
-			if t.kept[t.slivers[i].ClientID] != nil {
-				continue
+	if a.options.Preview {
+		return a.cfg.Store.Read(func(v *store.View) error {
+			if err := a.check(v, true); err != nil {
+				return err
 			}
-			// The remark is about the later lease after Provision. So users learn early that it
-			// is shortened.
-			t.cut.note(&t.slivers[i], s.nextMaintenance(v.Now(), s.leaseEnd(v.Now().UTC(), by.until, r.options.EndTime), &t.slivers[i]))
+			return a.bind(v)
+		})
+	}
+	return a.commit(ctx, a.grant, Targets{Slice: a.slice}, func(v *store.View) (cs store.ChangeSet, err error) {
+		if err := a.check(v, true); err != nil {
+			return cs, err
 		}
-		doc.Received = v.Now().UTC()
-		_, probed := t.probed()
-		if t.mustProbe = s.mustProbe(probed); t.mustProbe && len(t.added()) == 0 { // nothing is reserved meanwhile
-			t.unsaved = &doc
+		if a.basis != nil && *a.basis != v.Rev(store.SliceKey(a.slice)) {
+			return cs, &am.Error{Code: am.ServerBusy, URN: a.slice, Msg: "other calls change the slice while its templates are compiled; try again", Err: errChanged}
+		}
+		if err := a.bind(v); err != nil {
+			return cs, err
+		}
+		if len(a.slivers) == 0 {
+			return cs, a.define(v, &cs)
+		}
+		now := v.Now().UTC()
+		for i := range a.slivers {
+			if x := &a.slivers[i]; a.kept[x.ClientID] == nil {
+				// The remark is about the later lease after Provision. So users learn early that it
+				// is shortened.
+				a.cut.note(x, a.nextMaintenance(v.Now(), a.leaseEnd(now, a.until, a.options.EndTime), x))
+			}
+		}
+		a.document.Received = now
+		if a.unsaved = a.mustProbe && len(a.added()) == 0; a.unsaved { // nothing is reserved meanwhile
 			return cs, nil
 		}
-		cs.PutDocument(doc)
-		if t.mustProbe {
-			end := earliest(v.Now().UTC().Add(s.cfg.Prober.Timeout()+probeMargin), by.until)
-			for i := range t.slivers {
-				if t.kept[t.slivers[i].ClientID] == nil { // kept ones change afterwards
-					t.slivers[i].Expires, t.slivers[i].ProbedUntil = end, end
-					cs.PutSliver(t.slivers[i])
-				}
-			}
-			return cs, countChange(&cs, v, r.slice)
+		cs.PutDocument(a.document)
+		if !a.mustProbe {
+			return cs, a.store(v, &cs)
 		}
-		return cs, s.store(v, &cs, r, by, &t)
+		end := earliest(now.Add(a.cfg.Prober.Timeout()+probeMargin), a.until)
+		for i := range a.slivers {
+			if x := &a.slivers[i]; a.kept[x.ClientID] == nil { // kept ones change afterwards
+				x.Expires, x.ProbedUntil = end, end
+				cs.PutSliver(*x)
+			}
+		}
+		return cs, countChange(&cs, v, a.slice)
 	})
-	return t, err
 }
 
-// store also provisions the slivers if r.create is set.
-func (s *Service) store(v *store.View, cs *store.ChangeSet, r reservation, by conditions, t *reserved) error {
+// store also provisions the slivers if a.create is set.
+func (a *attempt) store(v *store.View, cs *store.ChangeSet) error {
 	var before []am.Sliver
-	for i := range t.slivers {
-		x := &t.slivers[i]
-		if was := t.kept[x.ClientID]; was != nil {
+	for i := range a.slivers {
+		x := &a.slivers[i]
+		if was := a.kept[x.ClientID]; was != nil {
 			before = append(before, *was)
-			if err := s.changeSliver(v, cs, was, x, r.options.Call); err != nil {
+			if err := a.changeSliver(v, cs, was, x, a.options.Call); err != nil {
 				return err
 			}
 			continue
 		}
-		if r.create {
-			if err := s.provision(v, cs, x, provisioning{permit: by.permit, until: by.until, accounts: by.accounts, on: true, call: r.options.Call}); err != nil {
+		if a.create {
+			if err := a.provision(v, cs, x, provisioning{permit: a.permit, until: a.until, accounts: a.accounts, on: true, call: a.options.Call}); err != nil {
 				return err
 			}
 		}
 		cs.PutSliver(*x)
 	}
-	if err := countChange(cs, v, r.slice); err != nil {
+	if err := countChange(cs, v, a.slice); err != nil {
 		return err
 	}
 	text := ""
 	if len(before) > 0 {
-		text = fmt.Sprintf("changed %d of %d slivers", len(before), len(t.slivers))
-		if err := lease.DropDocuments(v, cs, r.slice, before); err != nil {
+		text = fmt.Sprintf("changed %d of %d slivers", len(before), len(a.slivers))
+		if err := lease.DropDocuments(v, cs, a.slice, before); err != nil {
 			return err
 		}
 	}
-	journal(cs, v, r.grant, r.options.Call, r.event, text, r.slice, t.slivers)
+	journal(cs, v, a.grant, a.options.Call, a.event, text, a.slice, a.slivers)
 	return nil
 }
 
-// bind returns a sliver for each node; none for an empty request. In a change, these are also the
+// bind makes a sliver for each node; none for an empty request. In a change, these are also the
 // kept ones.
-func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Document) (t reserved, err error) {
-	t.document, t.inventory = doc.ID, s.Inventory()
-	now, requested := v.Now().UTC(), r.options.EndTime
-	empty := len(r.request.Nodes) == 0 && r.request.IsEmpty()
-	if len(r.request.Nodes) == 0 && !empty {
-		return t, am.Errorf(am.SearchFailed, "%s", r.request.NoNodesReason(s.Inventory().Manager))
+func (a *attempt) bind(v *store.View) error {
+	a.inventory, a.binding, a.slivers, a.kept, a.others = a.Inventory(), binder.Binding{}, nil, nil, nil
+	a.cut, a.mustProbe = shortenedLeases{}, false
+	now, requested := v.Now().UTC(), a.options.EndTime
+	empty := len(a.request.Nodes) == 0 && a.request.IsEmpty()
+	if len(a.request.Nodes) == 0 && !empty {
+		return am.Errorf(am.SearchFailed, "%s", a.request.NoNodesReason(a.inventory.Manager))
 	}
 	if err := checkEndTime(now, requested); err != nil || empty {
-		return t, err
+		return err
 	}
-	if err := r.checkWithout(v); err != nil {
-		return t, err
+	if err := a.checkWithout(v); err != nil {
+		return err
 	}
-	held, err := readContent(v, &r)
+	held, err := a.readContent(v)
 	if err != nil {
-		return t, err
+		return err
 	}
 	if held.bytes > 0 { // the parser has checked only the new request
-		if why := s.cfg.Reading.Limits.SliceTooBig(held.bytes, held.elements, held.bytes+doc.Bytes, held.elements+doc.Elements); why != "" {
-			return t, am.Errorf(am.TooBig, "%s", why).About(r.slice)
+		if why := a.cfg.Reading.Limits.SliceTooBig(held.bytes, held.elements, held.bytes+a.document.Bytes, held.elements+a.document.Elements); why != "" {
+			return am.Errorf(am.TooBig, "%s", why).About(a.slice)
 		}
 	}
-	slivers, binding, err := s.choose(&r, doc.ID, by.permit, held, now, r.calendar(v))
-	if err != nil {
-		return t, err
+	if err := a.choose(held, now, a.calendar(v)); err != nil {
+		return err
 	}
 	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)
 	if err != nil {
-		return t, err
+		return err
 	}
-	for i := range slivers {
-		x := &slivers[i]
-		x.Document = doc.ID
-		if was := held.kept[x.ClientID]; was != nil {
-			if err := s.checkChange(v, was, x); err != nil {
-				return t, err
+	for i := range a.slivers {
+		x := &a.slivers[i]
+		x.Document = a.document.ID
+		if was := a.kept[x.ClientID]; was != nil {
+			if err := a.checkChange(v, was, x); err != nil {
+				return err
 			}
 			continue
 		}
 		x.Status, x.Created, x.RequestedEnd = status, now, requested
-		x.Creator, x.Speaker, x.Request = r.grant.Caller(), r.grant.Speaker(), r.options.Request
-		if err := s.setReservationLease(now, by, requested, x); err != nil {
-			return t, err
+		x.Creator, x.Speaker, x.Request = a.grant.Caller(), a.grant.Speaker(), a.options.Request
+		if err := a.setLease(now, x); err != nil {
+			return err
 		}
 	}
-	t.slivers, t.binding, t.kept, t.others = slivers, binding, held.kept, held.live
-	return t, nil
+	return nil
 }
 
-// choose binds the request, which will be the document, beside what the slice holds, and returns a sliver for each node, with its
-// setup but without its lease. It is the part of Allocate and Preview that depends on the request.
-func (s *Service) choose(r *reservation, document string, permit *policy.Permit, held *sliceContent, now time.Time, calendar policy.Calendar) (slivers []am.Sliver, binding binder.Binding, err error) {
-	if err := held.checkClientIDs(r.clientIDs); err != nil {
-		return nil, binding, err
+// choose binds the request beside what the slice holds, and makes a sliver for each node, with its
+// setup but without its lease. It is the part that depends on the request.
+func (a *attempt) choose(held *sliceContent, now time.Time, calendar policy.Calendar) (err error) {
+	if err := held.checkClientIDs(a.clientIDs); err != nil {
+		return err
 	}
 	inUse := func(user, slice urn.URN) (policy.Held, error) {
 		return calendar.Held(user, slice, now, time.Time{}, now)
 	}
-	if err := permit.Within(policy.Amount{Nodes: int64(len(r.request.Nodes) - len(held.kept))}, inUse); err != nil {
-		return nil, binding, err
+	if err := a.permit.Within(policy.Amount{Nodes: int64(len(a.request.Nodes) - len(held.kept))}, inUse); err != nil {
+		return err
 	}
-	inv := s.Inventory()
-	r.bindable.Permit, r.bindable.Addresses, r.bindable.Existing, r.bindable.Avoid = binderPermit(permit), held.addresses, held.joined, nil
-	r.bindable.Kept = held.kept
-	for _, u := range r.avoid {
-		if c, ok := inv.Component(u); ok { // the inventory still has it
-			r.bindable.Avoid = append(r.bindable.Avoid, c)
+	a.bindable.Permit, a.bindable.Addresses, a.bindable.Existing, a.bindable.Avoid = binderPermit(a.permit), held.addresses, held.joined, nil
+	a.bindable.Kept = held.kept
+	for _, u := range a.avoid {
+		if c, ok := a.inventory.Component(u); ok { // the inventory still has it
+			a.bindable.Avoid = append(a.bindable.Avoid, c)
 		}
 	}
 	// The lease can be renewed, so the end of the interval is open.
-	binding, err = binder.Bind(r.bindable, now, time.Time{}, &binder.View{Inventory: inv, Plan: s.plan.Load(), Calendar: calendar, Now: now})
+	a.binding, err = binder.Bind(a.bindable, now, time.Time{}, &binder.View{Inventory: a.inventory, Plan: a.plan.Load(), Calendar: calendar, Now: now})
 	if err != nil {
-		return nil, binding, err
+		return err
 	}
 	var added am.Amount
-	for _, b := range binding.Nodes {
+	for _, b := range a.binding.Nodes {
 		if held.kept[b.Node.ClientID] == nil {
 			added = added.Add(b.Amount)
 		}
 	}
-	if err := permit.Within(policy.Amount{Cores: added.Cores, Disk: added.Disk}, inUse); err != nil {
-		return nil, binding, err
+	if err := a.permit.Within(policy.Amount{Cores: added.Cores, Disk: added.Disk}, inUse); err != nil {
+		return err
 	}
-	slivers = newSlivers(inv, r.slice, binding.Nodes, held.live, held.kept)
-	for i, b := range binding.Nodes {
-		x := &slivers[i]
+	a.slivers = newSlivers(a.inventory, a.slice, a.binding.Nodes, held.live, held.kept)
+	a.kept, a.others = held.kept, held.live
+	for i, b := range a.binding.Nodes {
+		x := &a.slivers[i]
 		if held.kept[b.Node.ClientID] != nil {
-			x.Interfaces, x.CopiedLinks = nameInterfaces(inv, b.Interfaces), nil
+			x.Interfaces, x.CopiedLinks = nameInterfaces(a.inventory, b.Interfaces), nil
 		} else {
 			x.Added = len(held.kept) > 0
 		}
-		x.Ordinal, x.SetupLimit = i, r.request.SetupLimit
+		x.Ordinal, x.SetupLimit = i, a.request.SetupLimit
 		if x.System, x.Number = b.Node.Origin.ID, b.Node.Origin.Ordinal; x.System == "" {
 			x.Number = i
 		}
 	}
-	setCopiedLinks(r.clientIDs, slivers)
-	return slivers, binding, s.planSetup(r.request, document, binding.Nodes, held.live, slivers, held.kept)
+	setCopiedLinks(a.clientIDs, a.slivers)
+	err = a.planSetup(a.request, a.document.ID, a.binding.Nodes, held.live, a.slivers, held.kept)
+	_, probed := a.probed()
+	a.mustProbe = err == nil && a.cfg.Prober != nil && slices.ContainsFunc(probed, func(x am.Sliver) bool { return a.cfg.Prober.WantsProbe(x.Component) })
+	return err
 }
 
-// setReservationLease sets the lease of a sliver that is reserved but not provisioned. It fails
+// setLease sets the lease of a sliver that is reserved but not provisioned. It fails
 // if the sliver's component is under maintenance.
-func (s *Service) setReservationLease(now time.Time, by conditions, requested time.Time, x *am.Sliver) error {
-	if err := s.checkMaintenance(now, x); err != nil {
+func (a *attempt) setLease(now time.Time, x *am.Sliver) error {
+	if err := a.checkMaintenance(now, x); err != nil {
 		return err
 	}
-	end := earliest(by.permit.First(now, x.Created, s.reservationEnd(now, by.until, requested)))
-	x.Expires = s.shortenForMaintenance(now, end, x)
+	end := earliest(a.permit.First(now, x.Created, a.reservationEnd(now, a.until, a.options.EndTime)))
+	x.Expires = a.shortenForMaintenance(now, end, x)
 	return nil
 }
 
