@@ -157,11 +157,11 @@ func (o setting) site(t testing.TB) *site {
 	current.Store(inv)
 	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.RequestLinkTypes(), CopyCrossLinks: inv.CrossLinks == inventory.Copy, CheckSchemas: true, Limits: o.limits}
 	rules := o.rules(t, dir, inv)
-	var endLeases func(context.Context) error
+	var runner service.Runner
 	if o.endLeases {
-		endLeases = s.endLeases
+		runner = leaseRunner{store: s.store}
 	}
-	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases, Settled: o.settled, EmptyDescribeNotFound: o.emptyNotFound, HasStages: o.stages, ChangesNodes: o.changes, Compile: o.compile})
+	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, Runner: runner, Settled: o.settled, EmptyDescribeNotFound: o.emptyNotFound, HasStages: o.stages, ChangesNodes: o.changes, Compile: o.compile})
 	if s.reading = reading; o.policy == "" {
 		s.previewer = svc
 	}
@@ -213,9 +213,14 @@ func (s *site) settle() {
 	}
 }
 
-// endLeases ends expired leases, as the runner does.
-func (s *site) endLeases(ctx context.Context) error {
-	return s.store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+// leaseRunner ends expired leases, as the runner does.
+type leaseRunner struct {
+	service.NoRunner
+	store *store.Store
+}
+
+func (r leaseRunner) EndLeases(ctx context.Context) error {
+	return r.store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		due, _, err := v.Due(100)
 		if err == nil {
 			err = lease.Release(v, &cs, due, am.EventExpire, "")

@@ -143,7 +143,7 @@ func newImpatientSite(t *testing.T, limit time.Duration) *site {
 	go func() { ended <- runner.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	svc := service.New(service.Config{
-		Store: s.store, Inventory: inForce, GeneratedBy: "patchbay", Wake: runner.Wake,
+		Store: s.store, Inventory: inForce, GeneratedBy: "patchbay", Runner: runner,
 		Prober: dryrun.New(dryrun.Config{
 			Components: components, Log: log, Limit: limit,
 			Providers: func(name string) (dryrun.Provider, bool) { p := found[name]; return p, p.Probe },

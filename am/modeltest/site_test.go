@@ -244,7 +244,7 @@ func (w *environment) open() *site {
 			Providers: func(name string) (dryrun.Provider, bool) { return w.providers[name], w.probed[name] }})
 	}
 	s.svc = service.New(service.Config{
-		Store: s.store, Inventory: &s.inventory, Policy: rules, Leases: w.leases, GeneratedBy: "patchbay", Reading: again, Wake: s.runner.Wake, EndLeases: s.runner.EndLeases,
+		Store: s.store, Inventory: &s.inventory, Policy: rules, Leases: w.leases, GeneratedBy: "patchbay", Reading: again, Runner: s.runner,
 		Prober: prober,
 	})
 	s.operations = operate.New(operate.Config{

@@ -190,16 +190,13 @@ func mayBeInUse(err error) bool {
 
 // endLeases reports whether it has released any sliver.
 func (s *Service) endLeases(ctx context.Context) bool {
-	if s.cfg.EndLeases == nil {
-		return false
-	}
 	over := false
 	err := s.cfg.Store.Read(func(v *store.View) error {
 		due, _, err := v.Due(1)
 		over = len(due) > 0
 		return err
 	})
-	return err == nil && over && s.cfg.EndLeases(ctx) == nil
+	return err == nil && over && s.cfg.Runner.EndLeases(ctx) == nil
 }
 
 // check checks everything that does not depend on free components. Each decision about

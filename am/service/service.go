@@ -64,14 +64,8 @@ type Config struct {
 	// Reading are the options for reading stored requests. New turns off the checks of requests,
 	// because stored requests were accepted before.
 	Reading rspec.ReadOptions
-	// Wake wakes the runner because there is work; it must not block.
-	Wake func()
-	// EndLeases releases the slivers whose lease has ended, and returns when that is done. The
-	// service calls it when such slivers may be the reason for a refusal. It may be nil.
-	EndLeases func(context.Context) error
-	// Silent reports whether a provider has not answered for too long, and the time of its last
-	// answer. If Silent is nil, all providers count as answering.
-	Silent func(provider string) (since time.Time, silent bool)
+	// Runner reconciles the slivers with the store; nil is NoRunner.
+	Runner Runner
 	// HasStages reports whether a provider carries out steps with stages and operations. Decisions
 	// call it, so it does not wait. If it is nil, all providers do.
 	HasStages func(provider string) bool
@@ -81,8 +75,6 @@ type Config struct {
 	// Compile compiles a template of a request. For mistakes in its source it fails with an error
 	// that wraps a *rspec.RequestError. If Compile is nil, requests with templates are refused.
 	Compile func(rspec.Template, Known) (rspec.Expansion, error)
-	// LiveOutput returns the last output of a running step; "" if it is unknown. It may be nil.
-	LiveOutput func(sliver urn.URN, step int) string
 	// Prober runs dry runs for reservations; nil for no dry runs.
 	Prober Prober
 	// URL returns the URL of the site for clients; nil if it is unknown.
@@ -92,6 +84,29 @@ type Config struct {
 	// entries are joined.
 	Settled func() store.Rev
 }
+
+// Runner is what the service asks of *work.Runner. Its methods may be called concurrently.
+type Runner interface {
+	// Wake says that there is work; it does not block.
+	Wake()
+	// EndLeases releases the slivers whose lease has ended, and returns when that is done. The
+	// service calls it when such slivers may be the reason for a refusal.
+	EndLeases(context.Context) error
+	// Silent reports whether a provider has not answered for too long, and the time of its last
+	// answer.
+	Silent(provider string) (since time.Time, silent bool)
+	// LiveOutput returns the last output of a running step; "" if it is unknown.
+	LiveOutput(sliver urn.URN, step int) string
+}
+
+// NoRunner is the Runner of a service whose store no runner works on. All providers count as
+// answering.
+type NoRunner struct{}
+
+func (NoRunner) Wake()                           {}
+func (NoRunner) EndLeases(context.Context) error { return errors.ErrUnsupported }
+func (NoRunner) Silent(string) (time.Time, bool) { return time.Time{}, false }
+func (NoRunner) LiveOutput(urn.URN, int) string  { return "" }
 
 // Optional extensions of manifests.
 const (
@@ -117,8 +132,8 @@ func New(c Config) *Service {
 	if c.Leases == (Leases{}) {
 		c.Leases = DefaultLeases
 	}
-	if c.Wake == nil {
-		c.Wake = func() {}
+	if c.Runner == nil {
+		c.Runner = NoRunner{}
 	}
 	c.Reading.Stored, c.Reading.CheckSchemas = true, false // an accepted request must stay readable
 	s := &Service{cfg: c, memory: newMemory(c.Reading.Limits)}
@@ -194,7 +209,7 @@ func (s *Service) commit(ctx context.Context, g credentials.Grant, t Targets, d 
 		return cs, err
 	})
 	if err == nil && changed {
-		s.cfg.Wake()
+		s.cfg.Runner.Wake()
 	}
 	return err
 }

@@ -86,13 +86,13 @@ func (s *Service) addObserved(all []Report) {
 	addPlans(all)
 	for i := range all {
 		x := &all[i].Sliver
-		if s.cfg.LiveOutput == nil || len(x.Setup) == 0 {
+		if len(x.Setup) == 0 {
 			continue
 		}
 		x.Observed.Services = slices.Clone(x.Observed.Services)
 		for n := range x.Observed.Services {
 			if r := &x.Observed.Services[n]; r.State == am.StepRunning {
-				r.Output = s.cfg.LiveOutput(x.URN, n)
+				r.Output = s.cfg.Runner.LiveOutput(x.URN, n)
 			}
 		}
 	}
@@ -124,12 +124,9 @@ func addPlans(all []Report) {
 // noteSilentProviders sets an error for slivers whose provider does not answer, unless they have
 // an error already.
 func (s *Service) noteSilentProviders(all []Report) {
-	if s.cfg.Silent == nil {
-		return
-	}
 	for i := range all {
 		x := &all[i].Sliver
-		if since, silent := s.cfg.Silent(x.Provider); silent && x.Error == "" {
+		if since, silent := s.cfg.Runner.Silent(x.Provider); silent && x.Error == "" {
 			x.Error = am.SilentText(x.Provider, since)
 		}
 	}
