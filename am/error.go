@@ -7,8 +7,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// Error is an error with an API code and a message for the experimenter. Packages below
-// am/service have their own error types; Error is for results that already have a code.
+// Error is an error with an API code and a message for the experimenter. Packages that do not know
+// the API, such as credentials and rspec, have their own error types, and am/api has their codes.
 type Error struct {
 	Code   Code
 	Detail Detail

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"patchbay/am"
-	"patchbay/am/binder"
 	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/am/xmlrpc"
@@ -27,9 +26,6 @@ func codeOf(err error, request string) (am.Code, am.Detail, string) {
 	}
 	if e, ok := errors.AsType[*rspec.RequestError](err); ok {
 		return requestCode[e.Kind], am.NoDetail, e.Error()
-	}
-	if e, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
-		return e.Reasons[0].Code, e.Reasons[0].Detail, e.Error()
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

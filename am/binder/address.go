@@ -37,7 +37,7 @@ func (b *binding) assignTags() {
 		case w.routed && len(pool.names) > 0:
 			var ok bool
 			if tag, ok = pool.take(); !ok {
-				b.refuseLink(w, am.NoVLAN, am.VLANUnavailable, "%s; put its nodes on one component or into fewer links%s", pool.shortageText("VLANs", asked), pool.retryHint(asked))
+				b.refuseLink(w, am.NoVLAN, "%s; put its nodes on one component or into fewer links%s", pool.shortageText("VLANs", asked), pool.retryHint(asked))
 				continue
 			}
 		}
@@ -104,7 +104,7 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 			}
 			var ok bool
 			if network, ok = free.next(len(w.ends)); !ok {
-				b.refuseLink(w, am.TooBig, am.NoDetail, "no network for its %s is left in %s; give them addresses", plural(len(w.ends), "interface"), b.x.inv.LinkAddresses)
+				b.refuseLink(w, am.TooBig, "no network for its %s is left in %s; give them addresses", plural(len(w.ends), "interface"), b.x.inv.LinkAddresses)
 				continue
 			}
 		}
@@ -128,7 +128,7 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 			return
 		}
 		if !ok {
-			b.refuseLink(w, am.BadArgs, am.NoDetail, "the network %s of its addresses has no room for %s more; write a wider netmask or range, or give each interface an address", network, plural(len(open), "interface"))
+			b.refuseLink(w, am.BadArgs, "the network %s of its addresses has no room for %s more; write a wider netmask or range, or give each interface an address", network, plural(len(open), "interface"))
 			continue
 		}
 		for _, in := range open {

@@ -126,7 +126,7 @@ func result(b Binding, err error) string {
 	var out []string
 	if e, ok := errors.AsType[*UnsatisfiedError](err); ok {
 		for _, r := range e.Reasons {
-			out = append(out, fmt.Sprintf("%s:%d %d/%d", r.ClientID, r.Line, r.Code, r.Detail))
+			out = append(out, fmt.Sprintf("%s:%d %d/%d", r.ClientID, r.Line, r.Code, r.detail()))
 		}
 		return strings.Join(out, " ")
 	}

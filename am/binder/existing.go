@@ -27,16 +27,16 @@ func (b *binding) readExisting(w *wire) {
 	switch {
 	case l.Type == "" || strings.EqualFold(l.Type, is.LinkType):
 	case is.LinkType != "":
-		b.refuseLink(w, am.BadArgs, am.NoDetail, "it has the type %.80q in the slice, not %.80q; leave link_type out", is.LinkType, l.Type)
+		b.refuseLink(w, am.BadArgs, "it has the type %.80q in the slice, not %.80q; leave link_type out", is.LinkType, l.Type)
 	case isTunnel(l.Type):
-		b.refuseLink(w, am.BadArgs, am.NoDetail, "it is no tunnel in the slice; leave the link_type %.80q out", l.Type)
+		b.refuseLink(w, am.BadArgs, "it is no tunnel in the slice; leave the link_type %.80q out", l.Type)
 	}
 	switch {
 	case l.SharedVLAN == "" || l.SharedVLAN == is.SharedVLAN:
 	case is.SharedVLAN == "":
-		b.refuseLink(w, am.BadArgs, am.NoDetail, "it is on no shared VLAN in the slice; leave link_shared_vlan out")
+		b.refuseLink(w, am.BadArgs, "it is on no shared VLAN in the slice; leave link_shared_vlan out")
 	default:
-		b.refuseLink(w, am.BadArgs, am.NoDetail, "it is on the shared VLAN %.80q in the slice, not %.80q; leave link_shared_vlan out", is.SharedVLAN, l.SharedVLAN)
+		b.refuseLink(w, am.BadArgs, "it is on the shared VLAN %.80q in the slice, not %.80q; leave link_shared_vlan out", is.SharedVLAN, l.SharedVLAN)
 	}
 	if is.LinkType != "" {
 		l.Type = is.LinkType
@@ -67,11 +67,11 @@ func (b *binding) checkExisting(w *wire) {
 	}
 	switch {
 	case w.over != nil && !w.allows(w.over):
-		b.refuseLink(w, am.Unsupported, am.NoDetail, "in the slice it runs over the physical link %s; leave component_id and link_type out", w.over.Name)
+		b.refuseLink(w, am.Unsupported, "in the slice it runs over the physical link %s; leave component_id and link_type out", w.over.Name)
 	case w.over != nil:
 		w.only = []*inventory.Link{w.over}
 	case tag != 0:
-		b.refuseLink(w, am.Unsupported, am.NoDetail, "the inventory does not have its physical link any more; make another link")
+		b.refuseLink(w, am.Unsupported, "the inventory does not have its physical link any more; make another link")
 	}
 }
 
@@ -93,12 +93,12 @@ func (b *binding) checkAddresses(w *wire) {
 			other, taken := owner[a.Addr()]
 			switch isFamily := a.Addr().Is4() && has4 || a.Addr().Is6() && has6; {
 			case taken:
-				b.refuseLink(w, am.BadArgs, am.NoDetail, "its interface %.80q has the address %s of the interface %.80q in the slice; write another, or leave the choice to the site", b.clientID(e), a.Addr(), other)
+				b.refuseLink(w, am.BadArgs, "its interface %.80q has the address %s of the interface %.80q in the slice; write another, or leave the choice to the site", b.clientID(e), a.Addr(), other)
 			case isFamily && !has[a.Masked()]:
 				if networks == "" {
 					networks = list(slices.SortedFunc(maps.Keys(has), netip.Prefix.Compare), netip.Prefix.String)
 				}
-				b.refuseLink(w, am.BadArgs, am.NoDetail, "its interface %.80q has the address %s, but in the slice the link has %s; write an address of it, or leave the choice to the site", b.clientID(e), a, networks)
+				b.refuseLink(w, am.BadArgs, "its interface %.80q has the address %s, but in the slice the link has %s; write an address of it, or leave the choice to the site", b.clientID(e), a, networks)
 			}
 		}
 	}
@@ -127,5 +127,5 @@ func (b *binding) refuseApart(w *wire) {
 			break
 		}
 	}
-	b.refuseLink(w, am.Unsupported, am.NoDetail, "in the slice it is on %s, without a physical link; bind its new nodes there by component_id, or use another link", list(names, identity))
+	b.refuseLink(w, am.Unsupported, "in the slice it is on %s, without a physical link; bind its new nodes there by component_id, or use another link", list(names, identity))
 }

@@ -20,27 +20,16 @@ func (b *binding) refuse(n *node, c am.Code, format string, args ...any) {
 // attribute or element.
 func (b *binding) refuseFor(n *node, what string, c am.Code, format string, args ...any) {
 	n.done, n.refused = true, true
-	r := Reason{
-		Kind:     "node",
-		ClientID: n.Node.ClientID,
-		Line:     n.Node.Line,
-		Code:     c,
-		What:     what,
-		Text:     fmt.Sprintf(format, args...),
-	}
-	if c == am.TooBig {
-		r.Detail = am.InsufficientNodes
-	}
-	b.reasons = append(b.reasons, r)
+	b.reasons = append(b.reasons, Reason{Kind: "node", ClientID: n.Node.ClientID, Line: n.Node.Line, Code: c, What: what, Text: fmt.Sprintf(format, args...)})
 }
 
-func (b *binding) refuseLink(w *wire, c am.Code, d am.Detail, format string, args ...any) {
+func (b *binding) refuseLink(w *wire, c am.Code, format string, args ...any) {
+	b.refuseLinkFor(w, "", c, format, args...)
+}
+
+func (b *binding) refuseLinkFor(w *wire, what string, c am.Code, format string, args ...any) {
 	w.failed = true
-	what := ""
-	if d == am.InsufficientBandwidth {
-		what = "property"
-	}
-	b.reasons = append(b.reasons, Reason{Kind: "link", ClientID: w.ClientID, Line: w.Line, Code: c, Detail: d, What: what, Text: fmt.Sprintf(format, args...)})
+	b.reasons = append(b.reasons, Reason{Kind: "link", ClientID: w.ClientID, Line: w.Line, Code: c, What: what, Text: fmt.Sprintf(format, args...)})
 }
 
 func (b *binding) refuseShort(w *wire, s *shortage) {
@@ -58,7 +47,7 @@ func (b *binding) refuseShort(w *wire, s *shortage) {
 	if b.nodes[s.end.node].bound {
 		remedy += ", or take another component"
 	}
-	b.refuseLink(w, am.TooBig, am.InsufficientBandwidth, "its interface %.80q asks for %d kbit/s %s %s of %s%s, %s; %s",
+	b.refuseLinkFor(w, bandwidth, am.TooBig, "its interface %.80q asks for %d kbit/s %s %s of %s%s, %s; %s",
 		b.clientID(s.end), asked, way, s.port.Name, s.port.Component.Name, linkSuffix(s.port), room, remedy)
 }
 
@@ -104,10 +93,10 @@ func (b *binding) refuseUnjoined(w *wire) {
 		}
 	}
 	if len(w.only) > 0 {
-		b.refuseLink(w, am.Unsupported, am.NoDetail, "no physical link that it allows (%s) joins its nodes: %s; take components that are on one, such as %s", list(w.only, linkName), strings.Join(where, ", "), list(others, identity))
+		b.refuseLink(w, am.Unsupported, "no physical link that it allows (%s) joins its nodes: %s; take components that are on one, such as %s", list(w.only, linkName), strings.Join(where, ", "), list(others, identity))
 		return
 	}
-	b.refuseLink(w, am.Unsupported, am.NoDetail, "no physical link joins its nodes: %s; take components that are on one, such as %s, which joins %s", strings.Join(where, ", "), first.Name, list(others, identity))
+	b.refuseLink(w, am.Unsupported, "no physical link joins its nodes: %s; take components that are on one, such as %s, which joins %s", strings.Join(where, ", "), first.Name, list(others, identity))
 }
 
 func (b *binding) clientID(e end) string { return b.nodes[e.node].Interfaces[e.number].ClientID }

@@ -98,7 +98,7 @@ func (b *binding) checkKept() {
 		for _, e := range w.ends {
 			for _, a := range b.nodes[e.node].Interfaces[e.number].Addresses {
 				if other, taken := owner[a.Addr()]; taken {
-					b.refuseLink(w, am.BadArgs, am.NoDetail, "its interfaces %.80q and %.80q would both have the address %s; write another, or leave the choice to the site", other, b.clientID(e), a.Addr())
+					b.refuseLink(w, am.BadArgs, "its interfaces %.80q and %.80q would both have the address %s; write another, or leave the choice to the site", other, b.clientID(e), a.Addr())
 				}
 				owner[a.Addr()] = b.clientID(e)
 			}

@@ -287,7 +287,7 @@ func TestLinkModel(t *testing.T) {
 					if !ok || len(e.Reasons) == 0 {
 						t.Fatalf("no reasons: %v", err)
 					}
-					refused[e.Reasons[0].Detail]++
+					refused[e.Reasons[0].detail()]++
 					return
 				}
 				bound++
@@ -365,7 +365,7 @@ func TestLinkModel(t *testing.T) {
 						return
 					}
 					got = err.Error()
-					refused[e.Reasons[0].Detail]++
+					refused[e.Reasons[0].detail()]++
 				}
 				if want := m.possible(from, to, capacity); want != (got == "") {
 					t.Fatalf("%d kbit/s from %s to %s is possible by the model: %v, but %s", capacity, from.Name, to.Name, want, got)

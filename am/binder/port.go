@@ -180,7 +180,7 @@ func (b *binding) connect(w *wire) {
 	if w.shared != nil || isRouted {
 		for _, e := range w.ends {
 			if p := b.portAsked(e); p != nil && !p.CarriesLinks() {
-				b.refuseLink(w, am.Unsupported, am.NoDetail, "%s of %s carries no links; leave out the component_id of interface %.80q, or name one of %s", p.Name, p.Component.Name, b.clientID(e), list(linkedInterfaces(p.Component), interfaceName))
+				b.refuseLink(w, am.Unsupported, "%s of %s carries no links; leave out the component_id of interface %.80q, or name one of %s", p.Name, p.Component.Name, b.clientID(e), list(linkedInterfaces(p.Component), interfaceName))
 				return
 			}
 		}
@@ -193,7 +193,7 @@ func (b *binding) connect(w *wire) {
 	case isRouted:
 		b.connectOver(w, amounts)
 	case w.only != nil && w.over == nil:
-		b.refuseLink(w, am.Unsupported, am.NoDetail, "it asks for a physical link (%s), but its nodes are on one component, or on components without one; leave component_id and link_type out, or name components of the nodes", list(w.only, linkName))
+		b.refuseLink(w, am.Unsupported, "it asks for a physical link (%s), but its nodes are on one component, or on components without one; leave component_id and link_type out, or name components of the nodes", list(w.only, linkName))
 	default: // on one component, or the provider decides
 		for i, e := range w.ends {
 			p := b.portAsked(e)

@@ -55,12 +55,12 @@ func (b *binding) assignProperties() {
 		}
 		s := b.qualitiesOf(w)
 		if len(w.ends)*len(s.classes) > maxQualities {
-			b.refuseLink(w, am.TooBig, am.NoDetail, "its properties differ at %d of its %s, which is too much for one link; split it into several links", len(s.classes), plural(len(w.ends), "interface"))
+			b.refuseLink(w, am.TooBig, "its properties differ at %d of its %s, which is too much for one link; split it into several links", len(s.classes), plural(len(w.ends), "interface"))
 			continue
 		}
 		for n, e := range w.ends {
 			if !b.work.add(3 * len(s.classes)) {
-				b.refuseLink(w, am.TooBig, am.NoDetail, "the properties of the request's links differ at too many of their interfaces; write fewer different ones, or request less at once")
+				b.refuseLink(w, am.TooBig, "the properties of the request's links differ at too many of their interfaces; write fewer different ones, or request less at once")
 				return
 			}
 			list, size, ok := s.leaving(n, w, func(n int) string {
@@ -70,11 +70,11 @@ func (b *binding) assignProperties() {
 				return b.clientID(w.ends[n])
 			})
 			if !ok {
-				b.refuseLink(w, am.TooBig, am.NoDetail, "its interface %.80q needs too many different properties: at most %d, with %d bytes of names, are possible; split it into several links", b.clientID(e), maxProperties, maxNamed)
+				b.refuseLink(w, am.TooBig, "its interface %.80q needs too many different properties: at most %d, with %d bytes of names, are possible; split it into several links", b.clientID(e), maxProperties, maxNamed)
 				break
 			}
 			if left -= size; left < 0 {
-				b.refuseLink(w, am.TooBig, am.NoDetail, "the properties of all links have more than %d bytes; write fewer different ones, or request less at once", maxPropertySum)
+				b.refuseLink(w, am.TooBig, "the properties of all links have more than %d bytes; write fewer different ones, or request less at once", maxPropertySum)
 				return
 			}
 			in := &b.nodes[e.node].Interfaces[e.number]

@@ -9,7 +9,8 @@ import (
 	"patchbay/am"
 )
 
-// UnsatisfiedError is the reason why a request cannot be bound, not even in part.
+// UnsatisfiedError is the reason why a request cannot be bound, not even in part. It wraps an
+// *am.Error with its code.
 type UnsatisfiedError struct {
 	// Reasons has a reason for each refused node or link, permanent reasons before temporary
 	// ones. The code of Reasons[0] is the code of the whole request.
@@ -22,13 +23,29 @@ type Reason struct {
 	ClientID string
 	Line     int // of the node or link in the request
 	Code     am.Code
-	Detail   am.Detail
 	// What is the attribute or element of the node or link that causes the reason, such as
 	// component_id, or the text of a constraint; empty if the reason is about the whole node or
 	// link.
 	What string
 	// Text describes the obstacle and a remedy, without the name of the node or link.
 	Text string
+}
+
+// bandwidth is the What of a reason for a link whose capacity is not available: the element that
+// asks for the capacity.
+const bandwidth = "property"
+
+// detail returns the detailed reason for the code.
+func (r *Reason) detail() am.Detail {
+	switch {
+	case r.Kind == "node" && r.Code == am.TooBig:
+		return am.InsufficientNodes
+	case r.Kind == "link" && r.Code == am.NoVLAN:
+		return am.VLANUnavailable
+	case r.Kind == "link" && r.What == bandwidth:
+		return am.InsufficientBandwidth
+	}
+	return am.NoDetail
 }
 
 // maxReasons limits the different reasons that an error prints. maxNames limits the names of
@@ -76,6 +93,11 @@ func (e *UnsatisfiedError) Error() string {
 		left[k.kind] -= len(names[k])
 	}
 	return b.String()
+}
+
+// Unwrap returns an *am.Error.
+func (e *UnsatisfiedError) Unwrap() error {
+	return am.Errorf(e.Reasons[0].Code, "%s", e.Error()).With(e.Reasons[0].detail())
 }
 
 func places(lines []int) string {

@@ -85,7 +85,7 @@ func (b *binding) readWires() {
 				continue
 			}
 			if other, taken := on[e]; taken {
-				b.refuseLink(&w, am.BadArgs, am.NoDetail, "its interface %.80q is on link %.80q already; give each link an interface of its own", id, other)
+				b.refuseLink(&w, am.BadArgs, "its interface %.80q is on link %.80q already; give each link an interface of its own", id, other)
 				continue
 			}
 			on[e] = w.ClientID
@@ -133,11 +133,11 @@ func (b *binding) readPhysicalLink(w *wire) {
 	n := b.linkWith(u)
 	switch {
 	case err != nil:
-		b.refuseLink(w, am.BadArgs, am.NoDetail, "its component_id is not a URN: %.200q; copy one from the advertisement, or leave it out", w.ComponentID)
+		b.refuseLink(w, am.BadArgs, "its component_id is not a URN: %.200q; copy one from the advertisement, or leave it out", w.ComponentID)
 	case n < 0:
-		b.refuseLink(w, am.SearchFailed, am.NoDetail, "there is no physical link %s; there are %s", u, list(b.x.inv.Links, linkName))
+		b.refuseLink(w, am.SearchFailed, "there is no physical link %s; there are %s", u, list(b.x.inv.Links, linkName))
 	case w.only != nil && !slices.Contains(w.only, b.x.inv.Links[n]):
-		b.refuseLink(w, am.Unsupported, am.NoDetail, "the physical link %s is %s, not %.80q; leave link_type out, or name another link", b.x.inv.Links[n].Name, b.x.inv.Links[n].Type, w.Type)
+		b.refuseLink(w, am.Unsupported, "the physical link %s is %s, not %.80q; leave link_type out, or name another link", b.x.inv.Links[n].Name, b.x.inv.Links[n].Type, w.Type)
 	default:
 		w.only = b.x.inv.Links[n : n+1]
 	}
@@ -182,19 +182,19 @@ func (b *binding) readSharedVLAN(w *wire) {
 	tag := strings.TrimSpace(w.SharedTag)
 	switch {
 	case !ok && len(b.x.inv.SharedVLANs) == 0:
-		b.refuseLink(w, am.SearchFailed, am.NoDetail, "there is no shared VLAN %.80q; this aggregate has none", w.SharedVLAN)
+		b.refuseLink(w, am.SearchFailed, "there is no shared VLAN %.80q; this aggregate has none", w.SharedVLAN)
 	case !ok:
 		names := make([]string, len(b.x.inv.SharedVLANs))
 		for i, v := range b.x.inv.SharedVLANs {
 			names[i] = v.Name
 		}
-		b.refuseLink(w, am.SearchFailed, am.NoDetail, "there is no shared VLAN %.80q%s", w.SharedVLAN, b.hint(w.SharedVLAN, names))
+		b.refuseLink(w, am.SearchFailed, "there is no shared VLAN %.80q%s", w.SharedVLAN, b.hint(w.SharedVLAN, names))
 	case v.Restricted:
-		b.refuseLink(w, am.Refused, am.NoDetail, "the shared VLAN %s is restricted; ask the operators of this aggregate for it", v.Name)
+		b.refuseLink(w, am.Refused, "the shared VLAN %s is restricted; ask the operators of this aggregate for it", v.Name)
 	case tag != "" && tag != strconv.Itoa(v.Tag):
-		b.refuseLink(w, am.BadArgs, am.NoDetail, "the shared VLAN %s has the tag %d, not %.40q; leave vlantag out", v.Name, v.Tag, tag)
+		b.refuseLink(w, am.BadArgs, "the shared VLAN %s has the tag %d, not %.40q; leave vlantag out", v.Name, v.Tag, tag)
 	case b.x.network.alone[v.Tag]: // the inventory has changed meanwhile
-		b.refuseLink(w, am.NoVLAN, am.VLANUnavailable, "an earlier link still uses the tag %d of the shared VLAN %s; try again later", v.Tag, v.Name)
+		b.refuseLink(w, am.NoVLAN, "an earlier link still uses the tag %d of the shared VLAN %s; try again later", v.Tag, v.Name)
 	default:
 		w.shared = v
 	}

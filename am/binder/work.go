@@ -31,5 +31,5 @@ func (b *binding) workText() string {
 
 // refuseWork refuses w for the work that the request takes.
 func (b *binding) refuseWork(w *wire) {
-	b.refuseLink(w, am.TooBig, am.NoDetail, "%s", b.workText())
+	b.refuseLink(w, am.TooBig, "%s", b.workText())
 }

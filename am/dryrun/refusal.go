@@ -1,10 +1,10 @@
 package dryrun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"patchbay/am"
@@ -35,27 +35,17 @@ func unanswered(name string, err error) *am.Error {
 // failedCall returns the error of each sliver if a call failed as a whole: the provider's refusal, or
 // that it did not answer.
 func failedCall(name string, err error) *am.Error {
-	if e, ok := errors.AsType[*provider.Error](err); ok && slices.Contains([]provider.Kind{provider.Unknown, provider.Forbidden, provider.Unsupported, provider.Full}, e.Kind) {
+	if e, ok := errors.AsType[*provider.Error](err); ok && refusals[e.Kind] != am.Success {
 		return refused(e)
 	}
 	return unanswered(name, err)
 }
 
+// refusals has the codes of the errors by which a provider refuses a node.
+var refusals = map[provider.Kind]am.Code{
+	provider.Full: am.TooBig, provider.Unknown: am.SearchFailed, provider.Forbidden: am.Refused, provider.Unsupported: am.Unsupported,
+}
+
 func refused(e *provider.Error) *am.Error {
-	code, detail := am.ErrorCode, am.Detail(0)
-	switch e.Kind {
-	case provider.Full:
-		code, detail = am.TooBig, am.InsufficientNodes
-	case provider.Unknown:
-		code = am.SearchFailed
-	case provider.Forbidden:
-		code = am.Refused
-	case provider.Unsupported:
-		code = am.Unsupported
-	}
-	text := e.Msg
-	if text == "" {
-		text = "its provider gives no reason"
-	}
-	return &am.Error{Code: code, Detail: detail, Msg: text, Err: e}
+	return &am.Error{Code: cmp.Or(refusals[e.Kind], am.ErrorCode), Msg: cmp.Or(e.Msg, "its provider gives no reason"), Err: e}
 }

@@ -250,7 +250,7 @@ func reasons(req *rspec.Request, refused []refusal) (out []binder.Reason) {
 // reason is about a link if the provider's message begins with the name of the link.
 func (r refusal) reason(req *rspec.Request) binder.Reason {
 	n := r.node.Node
-	reason := binder.Reason{Kind: "node", ClientID: n.ClientID, Line: n.Line, Code: r.err.Code, Detail: r.err.Detail}
+	reason := binder.Reason{Kind: "node", ClientID: n.ClientID, Line: n.Line, Code: r.err.Code}
 	link, words := r.refusedLink(req)
 	switch {
 	case r.err.Code == am.ServerError || r.err.Code == am.TimedOut:
@@ -266,7 +266,7 @@ func (r refusal) reason(req *rspec.Request) binder.Reason {
 	default:
 		reason.Text = fmt.Sprintf("no free component is available; the provider of %s reports: %s", r.node.Component.Name, r.err.Msg)
 		if reason.Code == am.SearchFailed {
-			reason.Code, reason.Detail = am.TooBig, am.InsufficientNodes
+			reason.Code = am.TooBig
 		}
 	}
 	return reason
