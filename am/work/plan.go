@@ -141,7 +141,7 @@ func (r *Runner) lookAtPlan(p plan, changes int) (planSeen, error) {
 func (r *Runner) advancePlan(ctx context.Context, p plan) (isOpen bool, deadline time.Time, err error) {
 	var cs store.ChangeSet
 	decide := func(v *store.View) (store.ChangeSet, error) {
-		cs, isOpen, deadline, err = r.nextStage(v, p)
+		cs, isOpen, deadline, err = nextStage(v, p)
 		return cs, err
 	}
 	err = r.cfg.Store.Read(func(v *store.View) error { _, err := decide(v); return err })
@@ -156,7 +156,7 @@ func (r *Runner) advancePlan(ctx context.Context, p plan) (isOpen bool, deadline
 
 // nextStage returns the changes of a plan, and when it must be looked at even without a change; zero
 // for never.
-func (r *Runner) nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bool, deadline time.Time, err error) {
+func nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bool, deadline time.Time, err error) {
 	var slivers []am.Sliver
 	stages := false
 	err = v.EachOf(p.slice, func(store.Key) bool { return false }, func(s am.Sliver) bool {
@@ -184,45 +184,67 @@ func (r *Runner) nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bo
 			return cs, isOpen, deadline, nil
 		}
 		state.Began = now
-		for i := range slivers {
-			if slivers[i].InPlan() {
-				slivers[i].SetupBegan = now
-				cs.PutSliver(slivers[i])
-			}
+		beginPlan(&cs, slivers, now)
+	}
+	deadline = state.Began.Add(state.Limit)
+	if isLate := now.After(deadline); isLate || state.Failure != "" {
+		err = stopPlan(v, &cs, slivers, state, isLate)
+	} else {
+		err = raiseStage(v, &cs, p.slice, slivers, state)
+	}
+	return cs, isOpen, deadline, err
+}
+
+func beginPlan(cs *store.ChangeSet, slivers []am.Sliver, now time.Time) {
+	for i := range slivers {
+		if s := &slivers[i]; s.InPlan() {
+			s.SetupBegan = now
+			cs.PutSliver(*s)
 		}
 	}
-	stop := ""
-	deadline = state.Began.Add(state.Limit)
-	late := now.After(deadline)
-	switch {
-	case state.Failure != "":
-		stop = "not run: " + state.Failure
-	case late:
-		stop = fmt.Sprintf("the deadline of %v passed in %s", state.Limit, state.Text())
+}
+
+// stopPlan lets running steps end, unless the plan is late.
+func stopPlan(v *store.View, cs *store.ChangeSet, slivers []am.Sliver, state am.SetupPlan, isLate bool) error {
+	text := "not run: " + state.Failure
+	if state.Failure == "" {
+		text = fmt.Sprintf("the deadline of %v passed in %s", state.Limit, state.Text())
 	}
+	for i := range slivers {
+		s := &slivers[i]
+		if !s.SetupOpen() || !isLate && s.StageRuns() {
+			continue
+		}
+		s.SetupStopped = text
+		if isLate { // the provider ends the running steps
+			s.Desired.Stage = min(s.Desired.Stage, s.OpenStage()-1)
+		}
+		if err := changeStage(v, cs, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// raiseStage starts the stage of state on the nodes that may run it, and logs the end of the one
+// before if they are the first.
+func raiseStage(v *store.View, cs *store.ChangeSet, slice urn.URN, slivers []am.Sliver, state am.SetupPlan) error {
 	isFirst := !slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.InStage(state.Stage) })
 	raised := false
 	for i := range slivers {
 		s := &slivers[i]
-		switch {
-		case stop != "" && s.SetupOpen() && (late || !s.StageRuns()):
-			s.SetupStopped = stop
-			if late { // the provider ends the running steps
-				s.Desired.Stage = min(s.Desired.Stage, s.OpenStage()-1)
-			}
-		case stop == "" && s.Desired.Stage < state.Stage && s.MayRaise(state.Stage):
-			s.Desired.Stage, raised = state.Stage, true
-		default:
+		if s.Desired.Stage >= state.Stage || !s.MayRaise(state.Stage) {
 			continue
 		}
-		if err := changeStage(v, &cs, s); err != nil {
-			return cs, isOpen, deadline, err
+		s.Desired.Stage, raised = state.Stage, true
+		if err := changeStage(v, cs, s); err != nil {
+			return err
 		}
 	}
 	if raised && isFirst && state.Before >= 0 {
-		logStage(v, &cs, p.slice, slivers, state.Before)
+		logStage(v, cs, slice, slivers, state.Before)
 	}
-	return cs, isOpen, deadline, nil
+	return nil
 }
 
 // endPlan records the end of a plan, and logs the first one.
