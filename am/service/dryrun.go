@@ -202,7 +202,10 @@ func (a *attempt) bindAgain(v *store.View, was *attempt) error {
 		a.slivers = slices.Clone(was.slivers)
 		return nil
 	}
-	if err := a.bind(v); err != nil {
+	document := a.document
+	a.document.Bytes, a.document.Elements = 0, 0 // the limits of the slice have counted them
+	err := a.bind(v)
+	if a.document = document; err != nil {
 		return err
 	}
 	for i := range a.slivers {
