@@ -3,7 +3,6 @@ package operate
 import (
 	"bytes"
 	"errors"
-	"io"
 	"slices"
 	"time"
 
@@ -117,16 +116,7 @@ func nodeFit(x *binder.NodeFit) NodeFit {
 	return n
 }
 
-// WriteFits writes the result of Fits as one line of JSON, in ASCII. It fails like Fits, or with the
-// error of w.
-func (d *Operations) WriteFits(text []byte, w io.Writer) error {
-	line, err := d.fitsLine(text)
-	if err == nil {
-		_, err = w.Write(line)
-	}
-	return err
-}
-
+// fitsLine returns the result of Fits as one line of JSON, in ASCII.
 func (d *Operations) fitsLine(text []byte) ([]byte, error) {
 	f, err := d.Fits(text)
 	if err != nil {

@@ -3,7 +3,6 @@ package operate
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"slices"
 
 	"patchbay/am"
@@ -15,16 +14,8 @@ var ListNames = []string{"slices", "slivers", "nodes", "tasks", "journal", "usag
 // maxList limits the bytes of a list.
 const maxList = 64 << 20
 
-// WriteList writes a list, one JSON object a line, in ASCII without control characters. It
-// reads everything before it writes. It fails like Slices, or with the error of w.
-func (d *Operations) WriteList(name string, f Filter, w io.Writer) error {
-	text, err := d.listLines(name, f)
-	if err == nil {
-		_, err = w.Write(text)
-	}
-	return err
-}
-
+// listLines returns a list, one JSON object a line, in ASCII without control characters. It
+// fails like Slices.
 func (d *Operations) listLines(name string, f Filter) ([]byte, error) {
 	var text bytes.Buffer
 	var err error

@@ -183,11 +183,11 @@ func (s *site) commit(d store.Decision) {
 // lines is a list as it is sent.
 func (s *site) lines(what string, f operate.Filter) string {
 	s.t.Helper()
-	var b strings.Builder
-	if err := s.WriteList(what, f, &b); err != nil {
+	text, err := operate.ListLines(s.Operations, what, f)
+	if err != nil {
 		s.t.Fatalf("%s %+v: %v", what, f, err)
 	}
-	return b.String()
+	return string(text)
 }
 
 func golden(t *testing.T, file, got string) {

@@ -15,33 +15,34 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
-	"patchbay/am/audit"
 	"patchbay/am/clock"
 	"patchbay/am/display"
 	"patchbay/am/hook"
-	"patchbay/am/maintenance"
 	"patchbay/am/operate"
-	"patchbay/am/service"
 	"patchbay/am/store"
-	"patchbay/am/urn"
-	"patchbay/inventory"
 	"patchbay/inventory/local/fdsocket"
 )
 
-// AdminClient gives an operator's command access to a site. It uses the admin socket if the site
-// is served, else the site's files.
+// AdminClient sends an operator's requests to a site. If the site is served, its admin socket
+// answers them. Otherwise the same handlers answer them in this process, with the site's files;
+// requests that need a running server fail with ErrNotServed.
 type AdminClient struct {
 	Config *Config
-	Backup string // the backup file to read instead of the site; "" for none
+	backup string // the backup file to read instead of the site; "" for none
 }
+
+// Connect returns a client of a site.
+func Connect(c *Config) AdminClient { return AdminClient{Config: c} }
+
+// ConnectBackup returns a client that reads a backup of a site; if file is "", it reads the site.
+func ConnectBackup(c *Config, file string) AdminClient { return AdminClient{c, file} }
 
 // Now returns the present time of the site. For a backup, it returns the time of the host.
 func (h AdminClient) Now(ctx context.Context) time.Time {
-	if h.Backup != "" {
+	if h.backup != "" {
 		return time.Now()
 	}
 	return h.Config.Now(ctx)
@@ -50,7 +51,7 @@ func (h AdminClient) Now(ctx context.Context) time.Time {
 // Now returns the time that leases follow: that of the served site, or else the host's.
 func (c *Config) Now(ctx context.Context) time.Time {
 	var a clock.State // the answer to GET /time
-	if err := Ask(ctx, c, "/time", &a); err == nil {
+	if err := Connect(c).Ask(ctx, "/time", &a); err == nil {
 		return a.Site
 	}
 	return time.Now()
@@ -59,42 +60,19 @@ func (c *Config) Now(ctx context.Context) time.Time {
 // List writes the rows of a list to w, one JSON object in each line. name is the name of the
 // list, such as slivers or nodes.
 func (h AdminClient) List(ctx context.Context, name string, f operate.Filter, w io.Writer) error {
-	return h.Read(ctx, "/"+name+"?"+f.Query().Encode(), w, func(d *operate.Operations) error { return d.WriteList(name, f, w) })
-}
-
-// Read requests a path from a served site and copies the answer to w. If the site is not
-// served, or Backup is set, it calls read with the site's files or the backup.
-func (h AdminClient) Read(ctx context.Context, path string, w io.Writer, read func(*operate.Operations) error) error {
-	return h.read(ctx, http.MethodGet, path, nil, w, read)
+	return h.Stream(ctx, "/"+name+"?"+f.Query().Encode(), w)
 }
 
 // Fits writes on which components the nodes of a request fit now, as one line of JSON.
 func (h AdminClient) Fits(ctx context.Context, request []byte, w io.Writer) error {
-	return h.read(ctx, http.MethodPost, "/fits", request, w, func(d *operate.Operations) error { return d.WriteFits(request, w) })
+	return h.stream(ctx, query{http.MethodPost, "/fits", request, false}, w)
 }
 
-func (h AdminClient) read(ctx context.Context, method, path string, body []byte, w io.Writer, read func(*operate.Operations) error) error {
-	if h.Backup == "" {
-		if err := stream(ctx, h.Config, method, path, body, w); !errors.Is(err, ErrNotServed) {
-			return err
-		}
-		return h.withFiles(read)
-	}
-	named := h.Backup
-	done, err := h.copyBackup()
-	if err != nil {
-		return err
-	}
-	defer done()
-	return SuggestOtherBackup(ReplacePath(h.withFiles(read), h.Backup, named))
-}
-
-func (h AdminClient) withFiles(read func(*operate.Operations) error) error {
-	d, st, err := h.openOperations(h.Config.OpenStateReadOnly)
-	if err != nil {
-		return err
-	}
-	return errors.Join(read(d), st.Close())
+// query is a request of a client.
+type query struct {
+	method, path string
+	body         []byte
+	isOrder      bool // it may change the site
 }
 
 // ReplacePath replaces the path of a copy in an error by the path that the operator named.
@@ -108,6 +86,10 @@ func SuggestOtherBackup(err error) error {
 	if !errors.Is(err, store.ErrBroken) {
 		return err
 	}
+	return suggestOtherBackup(err)
+}
+
+func suggestOtherBackup(err error) error {
 	const remedy = "restore a backup"
 	return replaceText(replaceText(err, "stop the server, and "+remedy, remedy), remedy, "name another backup file")
 }
@@ -130,7 +112,7 @@ func (e *rewordedError) Unwrap() error { return e.error }
 // copyBackup makes the client read a copy of the backup. Opening a store migrates it to the
 // current schema, and the backup may be in a read-only folder.
 func (h *AdminClient) copyBackup() (remove func(), err error) {
-	from, err := OpenRegular(h.Backup)
+	from, err := OpenRegular(h.backup)
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +122,8 @@ func (h *AdminClient) copyBackup() (remove func(), err error) {
 		return nil, err
 	}
 	remove = func() { os.RemoveAll(dir) }
-	h.Backup = filepath.Join(dir, "state.db")
-	to, err := os.OpenFile(h.Backup, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	h.backup = filepath.Join(dir, "state.db")
+	to, err := os.OpenFile(h.backup, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		_, err = io.Copy(to, from)
 		err = errors.Join(err, to.Close())
@@ -151,70 +133,6 @@ func (h *AdminClient) copyBackup() (remove func(), err error) {
 		return nil, fmt.Errorf("cannot copy the backup to read it: %w; set TMPDIR to another folder", err)
 	}
 	return remove, nil
-}
-
-// Act posts an order to the path /NAME of a served site. If the site is not served, it opens the
-// site's files and carries out the order with apply. served reports whether the site is served.
-func Act[T any](ctx context.Context, h AdminClient, name string, order T, apply func(*operate.Operations, context.Context, T) (operate.Result, error)) (done operate.Result, served bool, err error) {
-	if err := Order(ctx, h.Config, "/"+name, order, &done); !errors.Is(err, ErrNotServed) {
-		return done, true, err
-	}
-	d, st, err := h.openOperations(h.Config.OpenState)
-	if err != nil {
-		return done, false, err
-	}
-	log, err := audit.Open(h.Config.Audit, st, audit.Options{Now: st.Now})
-	if err != nil {
-		return done, false, errors.Join(err, st.Close())
-	}
-	done, err = apply(d, ctx, order)
-	return done, false, errors.Join(err, st.Close(), log.Close())
-}
-
-// openOperations is for a site that is not served. If Backup is set, it opens the backup instead.
-func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate.Operations, *store.Store, error) {
-	c := h.Config
-	inv, err := c.LoadInventory()
-	if err != nil {
-		return nil, nil, err
-	}
-	plan, err := maintenance.Read(c.Maintenance)
-	if err != nil {
-		return nil, nil, err
-	}
-	st, err := h.openStore(open)
-	if err != nil {
-		return nil, nil, err
-	}
-	if inv, err = c.withFound(inv, st); err != nil {
-		return nil, nil, errors.Join(err, st.Close())
-	}
-	return operate.New(operate.Config{
-		Store: st, Inventory: func() *inventory.Inventory { return inv }, Plan: func() *maintenance.Plan { return plan },
-		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Reading: c.ReadOptions,
-		Manifest: func(slice urn.URN) ([]byte, error) {
-			var current atomic.Pointer[inventory.Inventory]
-			current.Store(inv)
-			return service.New(service.Config{
-				Store: st, Inventory: &current, GeneratedBy: "patchbay " + SoftwareVersion(),
-				ASCIIManifests: c.ASCIIManifests, ManifestExtensions: c.ManifestExtensions, Reading: c.ReadOptions(inv),
-			}).Inspect(slice)
-		},
-	}), st, nil
-}
-
-// openStore opens the backup if Backup is set. It fails with ErrNeverServed if the site has no
-// store.
-func (h AdminClient) openStore(open func() (*store.Store, error)) (*store.Store, error) {
-	if h.Backup != "" {
-		return store.Open(h.Backup, store.Options{Site: h.Config.Authority, ReadOnly: errReadOnly})
-	}
-	if has, err := h.Config.HasState(); err != nil {
-		return nil, err
-	} else if !has {
-		return nil, fmt.Errorf("there is no %s: %w", h.Config.State, ErrNeverServed)
-	}
-	return open()
 }
 
 // Rows calls row with each row of the list called name.
@@ -253,67 +171,77 @@ const (
 	maxAnswer = 8 << 20
 )
 
-// Ask sends a GET request to a served site's socket and decodes its JSON answer. It
-// fails with ErrNotServed if no server answers.
-func Ask(ctx context.Context, c *Config, path string, answer any) error {
-	return exchange(ctx, c, http.MethodGet, path, nil, answer)
+// Ask sends a GET request to the site and decodes the JSON answer.
+func (h AdminClient) Ask(ctx context.Context, path string, answer any) error {
+	_, err := h.exchange(ctx, query{http.MethodGet, path, nil, false}, answer)
+	return err
 }
 
-// Order posts an order as JSON to a served site and decodes the JSON answer. The text of an error
-// says whether the site may have carried out the order.
-func Order(ctx context.Context, c *Config, path string, order, answer any) error {
+// Order posts an order as JSON to the site and decodes the JSON answer. served reports whether a
+// server answered. The text of an error says whether the site may have carried out the order.
+func (h AdminClient) Order(ctx context.Context, path string, order, answer any) (served bool, err error) {
 	body, err := json.Marshal(order)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return exchange(ctx, c, http.MethodPost, path, body, answer)
+	return h.exchange(ctx, query{http.MethodPost, path, body, true}, answer)
 }
 
-// exchange returns the errors of Ask and Order.
-func exchange(ctx context.Context, c *Config, method, path string, body []byte, answer any) error {
-	resp, sent, err := request(ctx, c, method, path, body)
+// exchange returns the results of Ask and Order.
+func (h AdminClient) exchange(ctx context.Context, q query, answer any) (served bool, err error) {
+	r, err := h.request(ctx, q)
 	if err == nil {
-		err = decode(resp, answer)
+		err = r.decode(answer)
 	}
 	_, isRefused := errors.AsType[*refusedError](err)
 	_, isUnreadable := errors.AsType[*unreadableError](err)
-	isOrder := method == http.MethodPost
 	switch {
-	case err == nil || isRefused || isUnreadable && !isOrder:
+	case err == nil || !r.served || isRefused || isUnreadable && !q.isOrder:
+		return r.served, err
+	case r.sent && q.isOrder:
+		return true, unknownResult(ctx, h.Config, err)
+	}
+	return true, askError(ctx, socketPath(h.Config), err)
+}
+
+// Stream sends a GET request to the site and copies the answer to w as it arrives. It fails if
+// the answer is incomplete. It returns an error of w unchanged.
+func (h AdminClient) Stream(ctx context.Context, path string, w io.Writer) error {
+	return h.stream(ctx, query{http.MethodGet, path, nil, false}, w)
+}
+
+func (h AdminClient) stream(ctx context.Context, q query, w io.Writer) error {
+	if h.backup == "" {
+		return h.copyAnswer(ctx, q, w)
+	}
+	named := h.backup
+	done, err := h.copyBackup()
+	if err != nil {
 		return err
-	case sent && isOrder:
-		return unknownResult(ctx, c, err)
-	case isNotRunning(err):
-		return ErrNotServed
 	}
-	return askError(ctx, socketPath(c), err)
+	defer done()
+	return suggestOtherBackup(ReplacePath(h.copyAnswer(ctx, q, w), h.backup, named))
 }
 
-// Stream sends a GET request to a served site and copies the answer to w as it arrives. It fails
-// if the answer is incomplete. It returns an error of w unchanged.
-func Stream(ctx context.Context, c *Config, path string, w io.Writer) error {
-	return stream(ctx, c, http.MethodGet, path, nil, w)
-}
-
-func stream(ctx context.Context, c *Config, method, path string, body []byte, w io.Writer) error {
-	resp, _, err := request(ctx, c, method, path, body)
+func (h AdminClient) copyAnswer(ctx context.Context, q query, w io.Writer) error {
+	r, err := h.request(ctx, q)
 	switch {
-	case isNotRunning(err):
-		return ErrNotServed
+	case err != nil && r.served:
+		return askError(ctx, socketPath(h.Config), err)
 	case err != nil:
-		return askError(ctx, socketPath(c), err)
+		return err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return refusalOf(resp)
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		return r.refusal()
 	}
 	out := &Output{To: w}
-	if _, err := io.Copy(out, resp.Body); err != nil {
+	if _, err := io.Copy(out, r.Body); err != nil {
 		if lost := out.WriteError(); lost != nil {
 			return lost
 		}
 		if ctx.Err() != nil {
-			return askError(ctx, socketPath(c), err)
+			return askError(ctx, socketPath(h.Config), err)
 		}
 		return fmt.Errorf("the answer of the served site broke off: %w; the site ends answers that are read too slowly; run the command again, or request less", err)
 	}
@@ -326,20 +254,34 @@ const SocketName = "admin.sock"
 
 func socketPath(c *Config) string { return filepath.Join(filepath.Dir(c.Origin.File), SocketName) }
 
-// request sends one request over a new connection. sent reports whether the request was written
-// completely; it is also valid if err is not nil.
-func request(ctx context.Context, c *Config, method, path string, body []byte) (resp *http.Response, sent bool, err error) {
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(w httptrace.WroteRequestInfo) { sent = w.Err == nil }})
-	req, err := http.NewRequestWithContext(ctx, method, "http://site"+path, bytes.NewReader(body))
+// response is the answer to a query.
+type response struct {
+	*http.Response
+	served bool // a server answered, or failed to answer
+	sent   bool // the query was written completely to the socket
+}
+
+// request sends a query to the socket, or if no server answers there, to the handlers in this
+// process. served and sent are also valid if err is not nil.
+func (h AdminClient) request(ctx context.Context, q query) (r response, err error) {
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(w httptrace.WroteRequestInfo) { r.sent = w.Err == nil }})
+	req, err := http.NewRequestWithContext(ctx, q.method, "http://site"+q.path, bytes.NewReader(q.body))
 	if err != nil {
-		return nil, false, err
+		return r, err
 	}
-	client := http.Client{Transport: &http.Transport{DialContext: dialer(c), DisableKeepAlives: true, DisableCompression: true}}
-	resp, err = client.Do(req)
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err
+	if h.backup == "" {
+		client := http.Client{Transport: &http.Transport{DialContext: dialer(h.Config), DisableKeepAlives: true, DisableCompression: true}}
+		r.Response, err = client.Do(req)
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err
+		}
+		if r.served = !isNotRunning(err) || r.sent && q.isOrder; r.served {
+			return r, err
+		}
+		req.Body, _ = req.GetBody() // of a bytes.Reader, which does not fail
 	}
-	return resp, sent, err
+	r.Response, err = h.serveUnserved(req, q.isOrder)
+	return r, err
 }
 
 // dialer returns a function that connects to the admin socket. The function ignores its address
@@ -367,12 +309,12 @@ func (p *partTimeoutConn) Read(b []byte) (int, error) {
 }
 
 // decode returns a *refusedError for an answer with another status than 200.
-func decode(resp *http.Response, answer any) error {
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return refusalOf(resp)
+func (r response) decode(answer any) error {
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		return r.refusal()
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer))
 	if err != nil {
 		return err
 	}
@@ -393,18 +335,18 @@ type refusedError struct{ text string }
 
 func (e *refusedError) Error() string { return e.text }
 
-// refusalOf returns a *refusedError with the body of the answer as text. The status precedes it,
-// unless it is 422: the site has refused the request.
-func refusalOf(resp *http.Response) error {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+// refusal returns a *refusedError with the body of the answer as text. The status precedes it,
+// unless the site has refused the request (422) or is not served.
+func (r response) refusal() error {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer))
 	if err != nil {
 		return err
 	}
 	text := display.Printable(strings.TrimSpace(string(body)))
-	if resp.StatusCode == http.StatusUnprocessableEntity {
+	if !r.served || r.StatusCode == http.StatusUnprocessableEntity {
 		return &refusedError{text}
 	}
-	return &refusedError{fmt.Sprintf("the served site answers %d: %.500s", resp.StatusCode, text)}
+	return &refusedError{fmt.Sprintf("the served site answers %d: %.500s", r.StatusCode, text)}
 }
 
 // isNotRunning reports whether an error of the socket means that no server runs. A reset
@@ -446,7 +388,7 @@ func noAnswerReason(ctx context.Context, err error) error {
 // HookStates returns the states of a served site's hooks by the names of the hooks.
 func (c *Config) HookStates(ctx context.Context) (map[string]hook.State, error) {
 	var list []hook.State
-	if err := Ask(ctx, c, "/hooks", &list); err != nil {
+	if err := Connect(c).Ask(ctx, "/hooks", &list); err != nil {
 		return nil, err
 	}
 	states := make(map[string]hook.State, len(list))

@@ -4,7 +4,8 @@
 //
 //	config*.go, hooks.go     patchbay.yaml: keys, defaults, validation
 //	statefile.go, clock.go   the store and the clock, of a served site or not
-//	adminclient.go           AdminClient: a served site by its socket, else its files
+//	adminclient.go           AdminClient: operators' requests, sent to the admin socket
+//	unserved.go              or answered in this process, if the site is not served
 //	site.go, open.go         Site, and Open: the openers in order
 //	run.go                   serve, watch, stop, Close
 //	reload.go                replace the inventory by a changed one

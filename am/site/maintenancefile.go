@@ -266,7 +266,7 @@ func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []a
 
 // askMaintenance makes a served site read its file first.
 func askMaintenance(ctx context.Context, c *Config) (s MaintenanceState, err error) {
-	err = Ask(ctx, c, "/maintenance", &s)
+	err = Connect(c).Ask(ctx, "/maintenance", &s)
 	return s, err
 }
 

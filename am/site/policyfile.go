@@ -197,7 +197,7 @@ func (c *Config) Held(ctx context.Context, user, slice urn.URN) (h policy.Held, 
 		return h, ErrNothingHeld
 	}
 	q := url.Values{"user": {user.String()}, "slice": {slice.String()}}
-	if err = Ask(ctx, c, "/held?"+q.Encode(), &h); !errors.Is(err, ErrNotServed) {
+	if err = Connect(c).Ask(ctx, "/held?"+q.Encode(), &h); !errors.Is(err, ErrNotServed) {
 		return h, err
 	}
 	s, err := c.OpenStateReadOnly()

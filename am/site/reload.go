@@ -337,7 +337,7 @@ func errorLines(err error) (lines []string) {
 // served is false. It fails with fs.ErrNotExist if there is no store.
 func (c *Config) ReloadEffect(ctx context.Context, inv *inventory.Inventory, usable func(name string) error) (r *ReloadReport, served bool, err error) {
 	r = &ReloadReport{File: c.Inventory}
-	if err := Ask(ctx, c, "/reload", r); !errors.Is(err, ErrNotServed) {
+	if err := Connect(c).Ask(ctx, "/reload", r); !errors.Is(err, ErrNotServed) {
 		return r, true, err
 	}
 	if has, err := c.HasState(); err != nil {

@@ -160,7 +160,7 @@ func (x *completion) siteSlices() (names []string, ok bool) {
 	if err != nil {
 		return nil, true
 	}
-	_ = site.Rows(x.ctx, site.AdminClient{Config: config}, "slices", operate.Filter{}, func(s *operate.Slice) error {
+	_ = site.Rows(x.ctx, site.Connect(config), "slices", operate.Filter{}, func(s *operate.Slice) error {
 		names = append(names, s.URN.Name)
 		return nil
 	})

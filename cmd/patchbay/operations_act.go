@@ -16,7 +16,7 @@ import (
 // made.
 func recordAct(ctx context.Context, c console, config *site.Config, what, text string) {
 	n := operate.Note{Event: what, Text: text, Operator: audit.Operator()}
-	_, _, err := site.Act(context.WithoutCancel(ctx), site.AdminClient{Config: config}, "note", n, (*operate.Operations).Note)
+	_, err := site.Connect(config).Order(context.WithoutCancel(ctx), "/note", n, new(operate.Result))
 	if err == nil {
 		return
 	}

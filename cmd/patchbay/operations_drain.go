@@ -271,7 +271,7 @@ func (o *drainOptions) listHolders(ctx context.Context, c console, config *site.
 	for _, name := range names {
 		wanted[name] = true
 	}
-	err := site.Rows(ctx, site.AdminClient{Config: config}, "nodes", operate.Filter{State: "drained"}, func(n *operate.Node) error {
+	err := site.Rows(ctx, site.Connect(config), "nodes", operate.Filter{State: "drained"}, func(n *operate.Node) error {
 		if !wanted[n.Name] {
 			return nil
 		}
@@ -292,7 +292,7 @@ func (o *drainOptions) listHolders(ctx context.Context, c console, config *site.
 func (o *drainOptions) show(ctx context.Context, c console, config *site.Config) error {
 	t := newTable(c.out, &listOptions{}, config.Now(ctx))
 	t.head("NODE", "SLIVERS", "SINCE", "REMARK")
-	err := site.Rows(ctx, site.AdminClient{Config: config}, "nodes", operate.Filter{State: "drained,missing"}, func(n *operate.Node) error {
+	err := site.Rows(ctx, site.Connect(config), "nodes", operate.Filter{State: "drained,missing"}, func(n *operate.Node) error {
 		if n.Drained == "" {
 			return nil
 		}

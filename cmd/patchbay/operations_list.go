@@ -133,7 +133,7 @@ func (o *listOptions) addEndsBefore(fs *pflag.FlagSet) {
 // client returns a client of the site, or of the backup of --backup.
 func (o *listOptions) client() (site.AdminClient, error) {
 	config, err := o.site.read()
-	return site.AdminClient{Config: config, Backup: o.Backup}, err
+	return site.ConnectBackup(config, o.Backup), err
 }
 
 // show prints a list as JSON or as a table. The function row adds an entry to the table. If

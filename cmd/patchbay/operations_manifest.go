@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am/operate"
 	"patchbay/am/site"
 )
 
@@ -38,12 +37,7 @@ func (o *manifestOptions) Run(ctx context.Context, c console) error {
 	}
 	q := url.Values{"slice": {o.Slice}}
 	var manifest bytes.Buffer
-	err = site.AdminClient{Config: config, Backup: o.Backup}.Read(ctx, "/inspect?"+q.Encode(), &manifest, func(d *operate.Operations) error {
-		text, err := d.Inspect(o.Slice)
-		manifest.Write(text)
-		return err
-	})
-	if err != nil {
+	if err := site.ConnectBackup(config, o.Backup).Stream(ctx, "/inspect?"+q.Encode(), &manifest); err != nil {
 		return err
 	}
 	_, err = io.WriteString(c.out, shownOn(c.out, manifest.String()))

@@ -171,7 +171,7 @@ func (o *nodesOptions) showOrphans(ctx context.Context, c console) error {
 	}
 	t := newTable(c.out, &o.listOptions, config.Now(ctx))
 	t.head("PROVIDER", "RESOURCE", "NODE", "SINCE", "RELEASED HERE", "REMARK")
-	list := func(w io.Writer) error { return site.Stream(ctx, config, "/orphans", w) }
+	list := func(w io.Writer) error { return site.Connect(config).Stream(ctx, "/orphans", w) }
 	if o.JSON {
 		err = list(c.out)
 	} else {

@@ -71,7 +71,8 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 	if err := o.confirm(ctx, c, config); err != nil {
 		return err
 	}
-	done, served, err := site.Act(ctx, site.AdminClient{Config: config}, "release", o.order, (*operate.Operations).Release)
+	var done operate.Result
+	served, err := site.Connect(config).Order(ctx, "/release", o.order, &done)
 	if err != nil {
 		return err
 	}
@@ -98,8 +99,8 @@ func (o *releaseOptions) confirm(ctx context.Context, c console, config *site.Co
 	}
 	preview := o.order
 	preview.Preview = true
-	done, _, err := site.Act(ctx, site.AdminClient{Config: config}, "release", preview, (*operate.Operations).Release)
-	if err != nil {
+	var done operate.Result
+	if _, err := site.Connect(config).Order(ctx, "/release", preview, &done); err != nil {
 		return err
 	}
 	for _, s := range done.Slices {
@@ -114,7 +115,7 @@ func (o *releaseOptions) confirm(ctx context.Context, c console, config *site.Co
 // releaseOrphans needs a served site.
 func (o *releaseOptions) releaseOrphans(ctx context.Context, c console, config *site.Config) error {
 	var done []site.OrphanResult
-	err := site.Order(ctx, config, "/orphans", site.OrphanOrder{Resources: o.order.Targets, Text: o.order.Text, Operator: audit.Operator()}, &done)
+	_, err := site.Connect(config).Order(ctx, "/orphans", site.OrphanOrder{Resources: o.order.Targets, Text: o.order.Text, Operator: audit.Operator()}, &done)
 	if errors.Is(err, site.ErrNotServed) {
 		return notServedError()
 	}

@@ -62,8 +62,8 @@ func (o *renewOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	o.order.Operator = audit.Operator()
-	done, _, err := site.Act(ctx, site.AdminClient{Config: config}, "renew", o.order, (*operate.Operations).Renew)
-	if err != nil {
+	var done operate.Result
+	if _, err := site.Connect(config).Order(ctx, "/renew", o.order, &done); err != nil {
 		return err
 	}
 	for _, s := range done.Slices {

@@ -63,11 +63,11 @@ func (o *thawOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	if o.order.Slice == "" {
-		return o.list(ctx, c, site.AdminClient{Config: config})
+		return o.list(ctx, c, site.Connect(config))
 	}
 	o.order.Operator = audit.Operator()
-	done, _, err := site.Act(ctx, site.AdminClient{Config: config}, "thaw", o.order, (*operate.Operations).Thaw)
-	if err != nil {
+	var done operate.Result
+	if _, err := site.Connect(config).Order(ctx, "/thaw", o.order, &done); err != nil {
 		return err
 	}
 	for _, s := range done.Slices {

@@ -170,7 +170,7 @@ func (o *backupOptions) publish(temporary string) error {
 
 // takeBackup also checks the copy.
 func takeBackup(ctx context.Context, c *site.Config, f *os.File) (*store.Report, error) {
-	err := site.Stream(ctx, c, "/backup", f)
+	err := site.Connect(c).Stream(ctx, "/backup", f)
 	if errors.Is(err, site.ErrNotServed) {
 		if has, err := c.HasState(); err != nil {
 			return nil, err

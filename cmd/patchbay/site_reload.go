@@ -43,7 +43,7 @@ func (o *reloadOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	var r site.ReloadReport
-	err = site.Order(ctx, config, "/reload", site.ServerCommand{Operator: audit.Operator()}, &r)
+	_, err = site.Connect(config).Order(ctx, "/reload", site.ServerCommand{Operator: audit.Operator()}, &r)
 	if errors.Is(err, site.ErrNotServed) {
 		return fmt.Errorf("the site is not served; it reads its inventory when it starts. See what changes for slivers with: %s", o.site.hint("check"))
 	}

@@ -28,7 +28,7 @@ func (k *Checker) store(ctx context.Context, c *site.Config) {
 		return // the site has reserved nothing yet
 	}
 	var report *store.Report
-	err := site.Ask(ctx, c, "/check-store", &report)
+	err := site.Connect(c).Ask(ctx, "/check-store", &report)
 	if errors.Is(err, site.ErrNotServed) {
 		report, err = store.Check(c.State)
 	}
@@ -110,7 +110,7 @@ func (k *Checker) Audit(c *site.Config) {
 // clock warns if the served site does not trust the host's clock.
 func (k *Checker) clock(ctx context.Context, c *site.Config) {
 	var s clock.State
-	if err := site.Ask(ctx, c, "/time", &s); err == nil && s.Jumped() {
+	if err := site.Connect(c).Ask(ctx, "/time", &s); err == nil && s.Jumped() {
 		k.warn("", "%s; correct the host's clock, or if it is right: patchbay reload", site.ClockJump(s))
 	}
 }
