@@ -74,7 +74,7 @@ const allowedImports = `
 5  am/dryrun                         am am/urn inventory/provider
 5  am/hook                          am am/executable am/store am/urn golang.org/x/sys
 5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory inventory/suggest rspec rspec/match github.com/google/uuid rspec/setup rspec/hostname
-6  am/operate                       am am/binder am/display am/lease am/maintenance am/store am/urn inventory inventory/suggest rspec
+6  am/operate                       am am/binder am/display am/lease am/maintenance am/policy am/store am/urn inventory inventory/suggest rspec
 7  am/modeltest
 6  am/api                           am am/service am/store am/urn am/xmlrpc credentials rspec schemas golang.org/x/crypto
 6  am/mtls                          C

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/policy"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 )
@@ -28,6 +29,7 @@ const (
 //	GET /slices?slice=PATTERN&limit=N   and /slivers, /nodes, /tasks, /journal, /usage: rows,
 //	                        one JSON object a line; the query is a Filter's
 //	GET /inspect?slice=URN  the manifest of a slice, even if it was shut down
+//	GET /held?user=URN&slice=URN  what the user, the slice and its project hold
 //	POST /fits              a request RSpec, answered by Fits as one line of JSON
 //	POST /release           a Release, answered by a Result; and /renew, /thaw, /note
 //
@@ -40,6 +42,7 @@ func endpoints(d *Operations, readers int) map[string]http.Handler {
 	c := &listServer{operations: d, slots: make(chan struct{}, readers)}
 	handlers := map[string]http.Handler{
 		"GET /inspect":  http.HandlerFunc(c.inspect),
+		"GET /held":     http.HandlerFunc(c.held),
 		"POST /fits":    http.HandlerFunc(c.fits),
 		"POST /release": orderHandler(func(r *http.Request, o Release) (Result, error) { return d.Release(r.Context(), o) }),
 		"POST /renew":   orderHandler(func(r *http.Request, o Renew) (Result, error) { return d.Renew(r.Context(), o) }),
@@ -67,13 +70,13 @@ func (c *listServer) list(w http.ResponseWriter, r *http.Request, name string) {
 }
 
 func (c *listServer) inspect(w http.ResponseWriter, r *http.Request) {
-	q, err := ReadQuery(r)
-	for key := range q {
-		if key != "slice" {
-			err = malformed("there is no key %.40q%s", key, didYouMean(key, []string{"slice"}))
-		}
-	}
+	q, err := readKeys(r, "slice")
 	c.answer(w, r, "text/xml; charset=utf-8", err, func() ([]byte, error) { return c.operations.Inspect(q.Get("slice")) })
+}
+
+func (c *listServer) held(w http.ResponseWriter, r *http.Request) {
+	q, err := readKeys(r, "user", "slice")
+	c.answer(w, r, "application/json", err, func() ([]byte, error) { return c.operations.held(q.Get("user"), q.Get("slice")) })
 }
 
 func (c *listServer) fits(w http.ResponseWriter, r *http.Request) {
@@ -121,6 +124,27 @@ func orderHandler[T any](run func(*http.Request, T) (Result, error)) http.Handle
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(done) // the client may have closed the connection
 	})
+}
+
+// held returns a policy.Held in JSON. slice may be "" for none.
+func (d *Operations) held(user, slice string) ([]byte, error) {
+	u, err := urn.Parse(user)
+	var in urn.URN
+	if err == nil && slice != "" {
+		in, err = urn.Parse(slice)
+	}
+	if err != nil {
+		return nil, malformed("%v", err)
+	}
+	var h policy.Held
+	err = d.cfg.Store.Read(func(v *store.View) (err error) {
+		h, err = policy.Calendar(v.Calendar).Held(u, in, v.Now(), time.Time{}, v.Now())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(h)
 }
 
 // Inspect returns the manifest of a slice, by its URN or name, even if the slice was shut

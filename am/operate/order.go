@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -29,6 +30,17 @@ func ReadQuery(r *http.Request) (url.Values, error) {
 		}
 	}
 	return q, nil
+}
+
+// readKeys is ReadQuery for a query that may have only these keys.
+func readKeys(r *http.Request, keys ...string) (url.Values, error) {
+	q, err := ReadQuery(r)
+	for key := range q {
+		if !slices.Contains(keys, key) {
+			err = malformed("there is no key %.40q%s", key, didYouMean(key, keys))
+		}
+	}
+	return q, err
 }
 
 // NoQuery fails with a *RefusedError if a request has a query.

@@ -67,9 +67,6 @@ type Options struct {
 	Manifest func(sliver string) ([]byte, error)
 	// Maintenance reads the maintenance file again and returns the plan in JSON.
 	Maintenance func(context.Context) ([]byte, error)
-	// Held returns, in JSON, the resources that a user, a slice and the slice's project hold.
-	// slice is "" for no slice. Held returns an am.Error for invalid names.
-	Held func(user, slice string) ([]byte, error)
 	// SocketHandlers are further handlers at the socket; the keys are patterns of
 	// http.ServeMux. Only the site's own user can reach the socket.
 	SocketHandlers map[string]http.Handler

@@ -24,7 +24,6 @@ const (
 //
 //	GET /manifest?sliver=URN   the manifest of the sliver's slice
 //	GET /maintenance           the maintenance plan, read again from its file
-//	GET /held?user=URN&slice=URN   the resources that the user, the slice and its project hold
 //
 // It also serves Options.SocketHandlers. For the paths above it refuses a query with an
 // unknown or repeated key.
@@ -55,19 +54,6 @@ func (s *Server) SocketHandler() http.Handler {
 			s.maintenance(w, r)
 		case <-r.Context().Done():
 		}
-	})
-	mux.HandleFunc("GET /held", func(w http.ResponseWriter, r *http.Request) {
-		q, ok := parseQuery(w, r, "user", "slice")
-		if !ok {
-			return
-		}
-		text, err := s.opt.Held(q.Get("user"), q.Get("slice"))
-		if err != nil {
-			refusal{http.StatusBadRequest, err.Error()}.write(w)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Write(text) // an error means that the client has disconnected
 	})
 	for pattern, h := range s.opt.SocketHandlers {
 		mux.Handle(pattern, h)

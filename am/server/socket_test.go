@@ -50,7 +50,6 @@ func TestSocketGivesManifests(t *testing.T) {
 		{"asked twice", "GET", "/manifest?sliver=x&sliver=y", 400, "sliver is given twice"},
 		{"an unknown key", "GET", "/manifest?sliver=x&slice=y", 400, `unknown key "slice"`},
 		{"a key where none is", "GET", "/maintenance?sliver=x", 400, `unknown key "sliver"`},
-		{"an unknown key of what is held", "GET", "/held?usr=x", 400, `unknown key "usr"`},
 		{"not a question", "POST", "/manifest?sliver=x", 405, ""},
 		{"elsewhere", "GET", "/metrics", 404, ""},
 	} {

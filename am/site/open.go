@@ -270,7 +270,6 @@ func (s *Site) openServer(context.Context) error {
 		AllowsRemote:   s.remote.admits,
 		Manifest:       s.manifest,
 		Maintenance:    s.maintenance.stateJSON,
-		Held:           s.heldAnswer,
 		SocketHandlers: s.endpoints(),
 		Numbers:        s.numbers(),
 		Durations:      []*server.Durations{s.providers.calls},

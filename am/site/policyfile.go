@@ -2,7 +2,6 @@ package site
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,9 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/am"
 	"patchbay/am/policy"
-	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 )
@@ -156,23 +153,6 @@ func (p *policyFile) logRules(rules *policy.Rules) {
 	}
 }
 
-// heldAnswer returns JSON. slice may be "" for none.
-func (s *Site) heldAnswer(user, slice string) ([]byte, error) {
-	u, err := urn.Parse(user)
-	var in urn.URN
-	if err == nil && slice != "" {
-		in, err = urn.Parse(slice)
-	}
-	if err != nil {
-		return nil, am.Errorf(am.BadArgs, "%v", err)
-	}
-	h, err := held(s.store, u, in)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(h)
-}
-
 func (p *policyFile) watch(ctx context.Context) {
 	watchFiles(ctx, 0, p.state, func(now string) {
 		p.mu.Lock()
@@ -197,21 +177,6 @@ func (c *Config) Held(ctx context.Context, user, slice urn.URN) (h policy.Held, 
 		return h, ErrNothingHeld
 	}
 	q := url.Values{"user": {user.String()}, "slice": {slice.String()}}
-	if err = Connect(c).Ask(ctx, "/held?"+q.Encode(), &h); !errors.Is(err, ErrNotServed) {
-		return h, err
-	}
-	s, err := c.OpenStateReadOnly()
-	if err != nil {
-		return h, err
-	}
-	h, err = held(s, user, slice)
-	return h, errors.Join(err, s.Close())
-}
-
-func held(s *store.Store, user, slice urn.URN) (h policy.Held, err error) {
-	err = s.Read(func(v *store.View) (err error) {
-		h, err = policy.Calendar(v.Calendar).Held(user, slice, v.Now(), time.Time{}, v.Now())
-		return err
-	})
+	err = Connect(c).Ask(ctx, "/held?"+q.Encode(), &h)
 	return h, err
 }
