@@ -65,8 +65,6 @@ type Options struct {
 	// Manifest takes the URN of a sliver and returns the manifest of its slice, or an
 	// am.Error.
 	Manifest func(sliver string) ([]byte, error)
-	// Maintenance reads the maintenance file again and returns the plan in JSON.
-	Maintenance func(context.Context) ([]byte, error)
 	// SocketHandlers are further handlers at the socket; the keys are patterns of
 	// http.ServeMux. Only the site's own user can reach the socket.
 	SocketHandlers map[string]http.Handler

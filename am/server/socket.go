@@ -23,7 +23,6 @@ const (
 // SocketHandler returns the handler for the site's own providers and commands:
 //
 //	GET /manifest?sliver=URN   the manifest of the sliver's slice
-//	GET /maintenance           the maintenance plan, read again from its file
 //
 // It also serves Options.SocketHandlers. For the paths above it refuses a query with an
 // unknown or repeated key.
@@ -41,18 +40,6 @@ func (s *Server) SocketHandler() http.Handler {
 			s.manifest(w, q.Get("sliver"))
 		default:
 			refusal{http.StatusServiceUnavailable, "Too many manifests are being made; try again later."}.write(w)
-		}
-	})
-	asking := make(chan struct{}, 1) // one at a time, because it reads all slivers
-	mux.HandleFunc("GET /maintenance", func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := parseQuery(w, r); !ok {
-			return
-		}
-		select {
-		case asking <- struct{}{}:
-			defer func() { <-asking }()
-			s.maintenance(w, r)
-		case <-r.Context().Done():
 		}
 	})
 	for pattern, h := range s.opt.SocketHandlers {
@@ -76,17 +63,6 @@ func parseQuery(w http.ResponseWriter, r *http.Request, keys ...string) (q url.V
 		refusal{http.StatusBadRequest, fmt.Sprintf("The query cannot be understood: %.200s.", err)}.write(w)
 	}
 	return q, err == nil
-}
-
-func (s *Server) maintenance(w http.ResponseWriter, r *http.Request) {
-	text, err := s.opt.Maintenance(r.Context())
-	if err != nil {
-		s.opt.Log.Error("the plan of maintenance cannot be shown", slog.Any("error", err))
-		refusal{http.StatusInternalServerError, "The plan of maintenance cannot be shown; the log has the reason."}.write(w)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Write(text) // an error means that the client has disconnected
 }
 
 func (s *Server) manifest(w http.ResponseWriter, sliver string) {

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -49,7 +48,6 @@ func TestSocketGivesManifests(t *testing.T) {
 		{"a semicolon", "GET", "/manifest?sliver=x;y=z", 400, "semicolon"},
 		{"asked twice", "GET", "/manifest?sliver=x&sliver=y", 400, "sliver is given twice"},
 		{"an unknown key", "GET", "/manifest?sliver=x&slice=y", 400, `unknown key "slice"`},
-		{"a key where none is", "GET", "/maintenance?sliver=x", 400, `unknown key "sliver"`},
 		{"not a question", "POST", "/manifest?sliver=x", 405, ""},
 		{"elsewhere", "GET", "/metrics", 404, ""},
 	} {
@@ -98,32 +96,5 @@ func TestManifestsAreMadeFewAtATime(t *testing.T) {
 		if got := <-codes; got != 200 {
 			t.Errorf("one of %d: %d", most, got)
 		}
-	}
-}
-
-func TestSocketTellsOfMaintenance(t *testing.T) {
-	var log lines
-	var err error
-	s := server.New(server.Config{}, server.Options{
-		API: double{}, Log: slog.New(slog.NewJSONHandler(&log, nil)),
-		Maintenance: func(context.Context) ([]byte, error) { return []byte(`{"Lockdown":""}`), err },
-	})
-	ask := func(h http.Handler, method string) *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(method, "/maintenance", nil))
-		return w
-	}
-	if w := ask(s.SocketHandler(), "GET"); w.Code != 200 || w.Body.String() != `{"Lockdown":""}` || w.Header().Get("Content-Type") != "application/json" {
-		t.Errorf("%d %q", w.Code, w.Body)
-	}
-	if w := ask(s.SocketHandler(), "POST"); w.Code != 405 {
-		t.Errorf("POST: %d", w.Code)
-	}
-	if w := ask(s.AdminHandler(), "GET"); w.Code != 404 {
-		t.Errorf("the admin listener answers any user of this host: %d", w.Code)
-	}
-	err = errors.New("a secret of the store")
-	if w := ask(s.SocketHandler(), "GET"); w.Code != 500 || strings.Contains(w.Body.String(), "secret") || log.last(t)["error"] != "a secret of the store" {
-		t.Errorf("an error of ours: %d %q", w.Code, w.Body)
 	}
 }

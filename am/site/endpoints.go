@@ -23,6 +23,7 @@ import (
 func (s *Site) endpoints() map[string]http.Handler {
 	handlers := operate.Endpoints(s.operations)
 	for pattern, h := range map[string]http.Handler{
+		"GET /maintenance": maintenanceHandler(s.maintenance.state),
 		"GET /time":        http.HandlerFunc(s.serveTime),
 		"GET /reload":      http.HandlerFunc(s.serveReload),
 		"POST /reload":     http.HandlerFunc(s.serveReload),

@@ -66,7 +66,7 @@ func TestUpkeepIsWaitedForNoLongerThanAsked(t *testing.T) {
 	defer done()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := u.stateJSON(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := u.state(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

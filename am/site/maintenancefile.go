@@ -3,18 +3,20 @@ package site
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"patchbay/am"
 	"patchbay/am/display"
 	"patchbay/am/maintenance"
+	"patchbay/am/operate"
 	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/inventory"
@@ -133,27 +135,42 @@ func (u *maintenanceFile) watch(ctx context.Context) {
 	})
 }
 
-// stateJSON reads the file first, so that the state includes a change that a command has just
+// state reads the file first, so that the state includes a change that a command has just
 // made.
-func (u *maintenanceFile) stateJSON(ctx context.Context) ([]byte, error) {
+func (u *maintenanceFile) state(ctx context.Context) (s MaintenanceState, err error) {
 	if err := u.read(ctx); err != nil {
-		return nil, err
+		return s, err
 	}
 	done, err := u.lock(ctx)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	plan, wrong := u.plan, u.lastError
 	done()
 	slivers, err := u.store.Slivers()
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	s := maintenanceState(plan, u.inv(), slivers, u.store.Now())
+	s = maintenanceState(plan, u.inv(), slivers, u.store.Now())
 	if wrong != nil {
 		s.Wrong = wrong.Error()
 	}
-	return json.Marshal(s)
+	return s, nil
+}
+
+// maintenanceHandler answers one request at a time, because state reads all slivers.
+func maintenanceHandler(state func(context.Context) (MaintenanceState, error)) http.Handler {
+	var one sync.Mutex
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		one.Lock()
+		defer one.Unlock()
+		s, err := state(r.Context())
+		if err != nil {
+			operate.Fail(w, err)
+			return
+		}
+		writeJSON(w, s)
+	})
 }
 
 // changeExtra lets change modify u.extra, and applies the new plan.
@@ -264,40 +281,21 @@ func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []a
 	return s
 }
 
-// askMaintenance makes a served site read its file first.
-func askMaintenance(ctx context.Context, c *Config) (s MaintenanceState, err error) {
-	err = Connect(c).Ask(ctx, "/maintenance", &s)
-	return s, err
-}
-
 // ReadMaintenanceState returns the MaintenanceState of a site. p is the plan in the maintenance
 // file. served reports whether the site is served.
 func ReadMaintenanceState(ctx context.Context, c *Config, p *maintenance.Plan) (s MaintenanceState, served bool, err error) {
-	if s, err = askMaintenance(ctx, c); !errors.Is(err, ErrNotServed) {
-		return s, true, err
-	}
-	inv, err := c.LoadInventory()
-	if err != nil {
-		return s, false, err
-	}
-	var slivers []am.Sliver
-	now := c.Now(ctx)
-	has, err := c.HasState()
-	if err != nil {
-		return s, false, err
-	}
-	if has {
-		st, err := c.OpenStateReadOnly()
+	served, err = Connect(c).exchange(ctx, query{http.MethodGet, "/maintenance", nil, false}, &s)
+	switch {
+	case errors.Is(err, ErrNeverServed):
+		inv, err := c.LoadInventory()
 		if err != nil {
-			return s, false, fmt.Errorf("%w; if so, the server has no %s, and reads the maintenance file within a second", err, SocketName)
-		}
-		now = st.Now()
-		slivers, err = st.Slivers()
-		if err := errors.Join(err, st.Close()); err != nil {
 			return s, false, err
 		}
+		return maintenanceState(p, inv, nil, time.Now()), false, nil
+	case errors.Is(err, store.ErrLocked):
+		err = fmt.Errorf("%w; if so, the server has no %s, and reads the maintenance file within a second", err, SocketName)
 	}
-	return maintenanceState(p, inv, slivers, now), false, nil
+	return s, served, err
 }
 
 // CheckApplied fails unless the served site uses the plan p, which a command has written to the

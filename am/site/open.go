@@ -269,7 +269,6 @@ func (s *Site) openServer(context.Context) error {
 		Ready:          s.checkReady,
 		AllowsRemote:   s.remote.admits,
 		Manifest:       s.manifest,
-		Maintenance:    s.maintenance.stateJSON,
 		SocketHandlers: s.endpoints(),
 		Numbers:        s.numbers(),
 		Durations:      []*server.Durations{s.providers.calls},

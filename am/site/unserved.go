@@ -3,6 +3,7 @@ package site
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,37 +23,103 @@ import (
 // answers it with the handlers of the admin socket. It fails with ErrNotServed if only a server
 // can answer the request.
 func (h AdminClient) serveUnserved(r *http.Request, isOrder bool) (*http.Response, error) {
-	var operations operate.Operations // set before its handler is called
+	s := unservedSite{config: h.Config}
 	mux := http.NewServeMux()
-	for pattern, handler := range operate.Endpoints(&operations) {
+	for pattern, handler := range operate.Endpoints(&s.operations) {
 		mux.Handle(pattern, handler)
 	}
+	mux.Handle("GET /maintenance", maintenanceHandler(s.maintenanceState))
 	if _, pattern := mux.Handler(r); pattern == "" {
 		return nil, ErrNotServed
 	}
-	open := h.Config.OpenStateReadOnly
-	if isOrder {
-		open = h.Config.OpenState
+	if err := s.open(h.backup, isOrder); err != nil {
+		return nil, errors.Join(err, s.close())
 	}
-	d, st, err := h.openOperations(open)
-	if err != nil {
-		return nil, err
-	}
-	operations = *d
-	closeAll := st.Close
-	if isOrder { // the audit gets the journal's new entries
-		log, err := audit.Open(h.Config.Audit, st, audit.Options{Now: st.Now})
-		if err != nil {
-			return nil, errors.Join(err, st.Close())
-		}
-		closeAll = func() error { return errors.Join(st.Close(), log.Close()) }
-	}
-	var w memoryWriter
+	w := memoryWriter{header: http.Header{}}
 	mux.ServeHTTP(&w, r)
-	if err := closeAll(); err != nil {
+	if err := s.close(); err != nil {
 		return nil, err
 	}
 	return &http.Response{StatusCode: cmp.Or(w.status, http.StatusOK), Body: io.NopCloser(&w.body)}, nil
+}
+
+// unservedSite has the parts of a site that is not served. Its handlers must not be called
+// before open.
+type unservedSite struct {
+	config     *Config
+	inventory  *inventory.Inventory
+	plan       *maintenance.Plan
+	store      *store.Store
+	audit      *audit.Log // nil for a request that changes nothing
+	operations operate.Operations
+}
+
+// open opens the site's files, or a backup. It fails with ErrNeverServed if the site has no store.
+func (s *unservedSite) open(backup string, isOrder bool) (err error) {
+	c := s.config
+	if s.inventory, err = c.LoadInventory(); err != nil {
+		return err
+	}
+	if s.plan, err = maintenance.Read(c.Maintenance); err != nil {
+		return err
+	}
+	if s.store, err = openUnserved(c, backup, isOrder); err != nil {
+		return err
+	}
+	if s.inventory, err = c.withFound(s.inventory, s.store); err != nil {
+		return err
+	}
+	if isOrder { // the audit gets the journal's new entries
+		if s.audit, err = audit.Open(c.Audit, s.store, audit.Options{Now: s.store.Now}); err != nil {
+			return err
+		}
+	}
+	s.operations = *operate.New(operate.Config{
+		Store: s.store, Inventory: func() *inventory.Inventory { return s.inventory }, Plan: func() *maintenance.Plan { return s.plan },
+		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Reading: c.ReadOptions,
+		Manifest: func(slice urn.URN) ([]byte, error) {
+			var current atomic.Pointer[inventory.Inventory]
+			current.Store(s.inventory)
+			return service.New(service.Config{
+				Store: s.store, Inventory: &current, GeneratedBy: "patchbay " + SoftwareVersion(),
+				ASCIIManifests: c.ASCIIManifests, ManifestExtensions: c.ManifestExtensions, Reading: c.ReadOptions(s.inventory),
+			}).Inspect(slice)
+		},
+	})
+	return nil
+}
+
+func openUnserved(c *Config, backup string, isOrder bool) (*store.Store, error) {
+	if backup != "" {
+		return store.Open(backup, store.Options{Site: c.Authority, ReadOnly: errReadOnly})
+	}
+	if has, err := c.HasState(); err != nil {
+		return nil, err
+	} else if !has {
+		return nil, fmt.Errorf("there is no %s: %w", c.State, ErrNeverServed)
+	}
+	if isOrder {
+		return c.OpenState()
+	}
+	return c.OpenStateReadOnly()
+}
+
+func (s *unservedSite) close() (err error) {
+	if s.store != nil {
+		err = s.store.Close()
+	}
+	if s.audit != nil {
+		err = errors.Join(err, s.audit.Close())
+	}
+	return err
+}
+
+func (s *unservedSite) maintenanceState(context.Context) (state MaintenanceState, err error) {
+	slivers, err := s.store.Slivers()
+	if err != nil {
+		return state, err
+	}
+	return maintenanceState(s.plan, s.inventory, slivers, s.store.Now()), nil
 }
 
 // memoryWriter keeps an answer in memory.
@@ -62,59 +129,8 @@ type memoryWriter struct {
 	body   bytes.Buffer
 }
 
-func (w *memoryWriter) Header() http.Header {
-	if w.header == nil {
-		w.header = http.Header{}
-	}
-	return w.header
-}
+func (w *memoryWriter) Header() http.Header { return w.header }
 
 func (w *memoryWriter) WriteHeader(status int) { w.status = cmp.Or(w.status, status) }
 
 func (w *memoryWriter) Write(b []byte) (int, error) { return w.body.Write(b) }
-
-// openOperations opens the site's files, or the backup.
-func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate.Operations, *store.Store, error) {
-	c := h.Config
-	inv, err := c.LoadInventory()
-	if err != nil {
-		return nil, nil, err
-	}
-	plan, err := maintenance.Read(c.Maintenance)
-	if err != nil {
-		return nil, nil, err
-	}
-	st, err := h.openStore(open)
-	if err != nil {
-		return nil, nil, err
-	}
-	if inv, err = c.withFound(inv, st); err != nil {
-		return nil, nil, errors.Join(err, st.Close())
-	}
-	return operate.New(operate.Config{
-		Store: st, Inventory: func() *inventory.Inventory { return inv }, Plan: func() *maintenance.Plan { return plan },
-		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Reading: c.ReadOptions,
-		Manifest: func(slice urn.URN) ([]byte, error) {
-			var current atomic.Pointer[inventory.Inventory]
-			current.Store(inv)
-			return service.New(service.Config{
-				Store: st, Inventory: &current, GeneratedBy: "patchbay " + SoftwareVersion(),
-				ASCIIManifests: c.ASCIIManifests, ManifestExtensions: c.ManifestExtensions, Reading: c.ReadOptions(inv),
-			}).Inspect(slice)
-		},
-	}), st, nil
-}
-
-// openStore opens the backup if there is one. It fails with ErrNeverServed if the site has no
-// store.
-func (h AdminClient) openStore(open func() (*store.Store, error)) (*store.Store, error) {
-	if h.backup != "" {
-		return store.Open(h.backup, store.Options{Site: h.Config.Authority, ReadOnly: errReadOnly})
-	}
-	if has, err := h.Config.HasState(); err != nil {
-		return nil, err
-	} else if !has {
-		return nil, fmt.Errorf("there is no %s: %w", h.Config.State, ErrNeverServed)
-	}
-	return open()
-}
