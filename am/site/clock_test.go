@@ -13,7 +13,7 @@ import (
 )
 
 // TestJumpOfTheHostsClock has a site whose host's clock jumps by a year. The site is not ready
-// until an operator reloads.
+// until both clocks agree again, or an operator reloads.
 func TestJumpOfTheHostsClock(t *testing.T) {
 	c, err := ReadConfig(filepath.Join(made(t), ConfigName))
 	if err != nil {
@@ -33,10 +33,29 @@ func TestJumpOfTheHostsClock(t *testing.T) {
 	if err := s.checkReady(); err != nil {
 		t.Fatal(err)
 	}
-	ahead = 365 * 24 * time.Hour
-	if err := s.checkReady(); err == nil || !strings.Contains(err.Error(), "the host's clock was set to ") {
-		t.Errorf("after a jump the site is ready: %v", err)
+	inDoubt := func(want string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		s.server.AdminHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		if !strings.Contains(w.Body.String(), "\npatchbay_clock_in_doubt "+want+"\n") {
+			t.Errorf("the metrics do not have patchbay_clock_in_doubt %s", want)
+		}
 	}
+	jump := func() {
+		t.Helper()
+		ahead = 365 * 24 * time.Hour
+		if err := s.checkReady(); err == nil || !strings.Contains(err.Error(), "the host's clock was set to ") {
+			t.Errorf("after a jump the site is ready: %v", err)
+		}
+		inDoubt("1")
+	}
+	jump()
+	ahead = time.Second // both clocks agree again
+	if err := s.checkReady(); err != nil {
+		t.Errorf("after the clock was corrected: %v", err)
+	}
+	inDoubt("0")
+	jump()
 	s.reload(t.Context()) // SIGHUP
 	if !s.clock.State().Jumped() {
 		t.Error("SIGHUP makes the host's clock trusted")
