@@ -118,6 +118,20 @@ func TestMaintenanceBoundsLeases(t *testing.T) {
 	`)
 }
 
+// TestMaintenanceIsNoticedInAChange checks that a change has the notice about a new node also after a dry
+// run, which binds the change again.
+func TestMaintenanceIsNoticedInAChange(t *testing.T) {
+	w := setting{prober: meanwhile{func() {}}}.world(t)
+	w.texts["$planned"] = w.planned("pc1", 3*time.Hour, 4*time.Hour)
+	w.texts["$notice"] = `node "x": its lease ends by ` + w.at(3*time.Hour)
+	w.play(`
+		maintenance $planned
+		alice owns s1 20d
+		alice Allocate s1 y@pc2
+		alice Allocate s1 y@pc2 x@pc1 patchbay_change=1 -> $notice #2
+	`)
+}
+
 // TestMaintenanceBeginsAndEnds moves the clock over a maintenance window of pc1. When it is
 // planned, pc2 already has a reservation.
 func TestMaintenanceBeginsAndEnds(t *testing.T) {

@@ -230,6 +230,7 @@ func (a *attempt) check(v *store.View, isBinding bool) (err error) {
 
 // bindOnce binds the nodes in one decision. In a preview, the decision only reads the store.
 func (a *attempt) bindOnce(ctx context.Context) error {
+	a.cut = shortenedLeases{}
 	a.document = am.Document{
 		ID: uuid.NewString(), Slice: a.slice, Text: a.request.Text(), Managers: a.request.Managers,
 		Bytes: a.request.UnionBytes(), Elements: a.request.Elements(),
@@ -322,7 +323,7 @@ func (a *attempt) store(v *store.View, cs *store.ChangeSet) error {
 // kept ones.
 func (a *attempt) bind(v *store.View) error {
 	a.inventory, a.binding, a.slivers, a.kept, a.others = a.Inventory(), binder.Binding{}, nil, nil, nil
-	a.cut, a.mustProbe = shortenedLeases{}, false
+	a.mustProbe = false
 	now, requested := v.Now().UTC(), a.options.EndTime
 	empty := len(a.request.Nodes) == 0 && a.request.IsEmpty()
 	if len(a.request.Nodes) == 0 && !empty {
