@@ -10,21 +10,7 @@ import (
 
 // readNode leaves it to the caller to add the node to Request.Nodes.
 func (p *requestParser) readNode(e *xmltree.Element) Node {
-	n := Node{ClientID: value(e, "client_id"), Colocate: value(e, "colocate"), Line: e.Line, Column: e.Column, element: e.Index}
-	if n.ComponentID = trimmed(e, "component_id"); n.ComponentID != "" {
-		u, err := urn.Parse(n.ComponentID)
-		if err != nil {
-			p.badArgs(place{e, "component_id"}, n.ClientID, "copy one from the advertisement or leave it out", "node %.80q has a component_id that is no URN, %.80q", n.ClientID, n.ComponentID)
-		}
-		n.Component = u
-	}
-	if text, given := e.Attr("", "exclusive"); given {
-		if v, ok := boolean(text); ok {
-			n.Exclusive = &v
-		} else {
-			p.badArgs(place{e, "exclusive"}, n.ClientID, "write true or false", "node %.80q has exclusive=%.40q", n.ClientID, text)
-		}
-	}
+	n := p.readNodeAttributes(e)
 	fresh := !isManifest([]*xmltree.Element{e})
 	if fresh && n.ComponentID == "" {
 		p.remarkAttribute(e, "component_name", n.ClientID, "write the component_id of the node in the advertisement")
@@ -67,17 +53,44 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 			if fresh {
 				p.remarkAttribute(c, "mac_address", value(c, "client_id"), "the site chooses it; set it in a step of the node")
 			}
-		case c.Local == "location" && fresh && n.ComponentID == "" && trimmed(c, "country")+trimmed(c, "latitude")+trimmed(c, "longitude") != "":
-			p.remark(place{c, ""}, n.ClientID, "write the component_id of a node there, from the advertisement; "+ignored, "node %.80q has a <location>, which has no effect", n.ClientID)
-		case c.Local == "relation" && fresh:
-			p.remark(place{c, ""}, n.ClientID, ignored, "node %.80q has a <relation>, which this aggregate does not read", n.ClientID)
 		case c.Local == "services":
 			services.read(c)
+		case fresh:
+			p.remarkUnread(c, &n)
 		}
 	}
 	services.checkProperties()
 	p.readConstraints(e, &n)
 	return n
+}
+
+func (p *requestParser) readNodeAttributes(e *xmltree.Element) Node {
+	n := Node{ClientID: value(e, "client_id"), Colocate: value(e, "colocate"), Line: e.Line, Column: e.Column, element: e.Index}
+	if n.ComponentID = trimmed(e, "component_id"); n.ComponentID != "" {
+		u, err := urn.Parse(n.ComponentID)
+		if err != nil {
+			p.badArgs(place{e, "component_id"}, n.ClientID, "copy one from the advertisement or leave it out", "node %.80q has a component_id that is no URN, %.80q", n.ClientID, n.ComponentID)
+		}
+		n.Component = u
+	}
+	if text, given := e.Attr("", "exclusive"); given {
+		if v, ok := boolean(text); ok {
+			n.Exclusive = &v
+		} else {
+			p.badArgs(place{e, "exclusive"}, n.ClientID, "write true or false", "node %.80q has exclusive=%.40q", n.ClientID, text)
+		}
+	}
+	return n
+}
+
+// remarkUnread remarks on an element of a request's node that has no effect.
+func (p *requestParser) remarkUnread(e *xmltree.Element, n *Node) {
+	switch {
+	case e.Local == "location" && n.ComponentID == "" && trimmed(e, "country")+trimmed(e, "latitude")+trimmed(e, "longitude") != "":
+		p.remark(place{e, ""}, n.ClientID, "write the component_id of a node there, from the advertisement; "+ignored, "node %.80q has a <location>, which has no effect", n.ClientID)
+	case e.Local == "relation":
+		p.remark(place{e, ""}, n.ClientID, ignored, "node %.80q has a <relation>, which this aggregate does not read", n.ClientID)
+	}
 }
 
 func (p *requestParser) readSliverType(e *xmltree.Element, n *Node) {

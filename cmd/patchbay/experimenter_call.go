@@ -221,6 +221,11 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return o.explain(err, r.me)
 	}
+	return o.finish(ctx, c, manager, r, wanted, reply)
+}
+
+// finish prints the answer, and with --wait first waits for what it has begun.
+func (o *callOptions) finish(ctx context.Context, c console, manager *client.Client, r *callRequest, wanted client.Wanted, reply client.Reply) (err error) {
 	if terms := o.source.terms(); terms != nil {
 		reply = reply.ForSource(terms)
 	}
