@@ -438,20 +438,23 @@ func isQuery(b []byte) bool {
 	if count(10) == 0 {
 		return i == len(b)
 	}
+	return isOptions(b[i:])
+}
+
+// isOptions reports whether b is one OPT record (RFC 6891) with nothing in it that isQuery forbids.
+func isOptions(b []byte) bool {
+	count := func(i int) uint16 { return binary.BigEndian.Uint16(b[i:]) }
 	// The bytes after the class are a code of errors, the version and two of flags.
-	if i+optionsSize > len(b) || b[i] != 0 || count(i+1) != typeOPT || count(i+5) != 0 || count(i+7)&^answerDNSSEC != 0 {
+	if len(b) < optionsSize || b[0] != 0 || count(1) != typeOPT || count(5) != 0 || count(7)&^answerDNSSEC != 0 || len(b) != optionsSize+int(count(9)) {
 		return false
 	}
-	end := i + optionsSize + int(count(i+9))
-	if end != len(b) {
-		return false
-	}
-	for i += optionsSize; i < end; i += 4 + int(count(i+2)) {
-		if i+4 > end || !slices.Contains(queryOptions, count(i)) {
+	i := optionsSize
+	for ; i < len(b); i += 4 + int(count(i+2)) {
+		if i+4 > len(b) || !slices.Contains(queryOptions, count(i)) {
 			return false
 		}
 	}
-	return i == end
+	return i == len(b)
 }
 
 // refusal returns the answer to what is no query; nil if it needs no answer.
