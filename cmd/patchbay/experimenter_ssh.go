@@ -123,22 +123,9 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	if err := s.writeSSH(); err != nil {
 		return h, err
 	}
-	var all []experiment.Host
-	shared := map[string]string{} // the slices of nodes without an account of this user, by alias
-	for _, x := range s.usable() {
-		if slices.Contains(empty, x) {
-			continue
-		}
-		hosts, _, err := s.hosts(x)
-		if err != nil {
-			return h, err
-		}
-		all = append(all, hosts...)
-		for _, h := range hosts {
-			if s.lacksAccount(h) && s.sharedWithUser(x) && !s.isSimulated(h) {
-				shared[h.Alias] = x
-			}
-		}
+	all, shared, err := s.hostsExcept(empty)
+	if err != nil {
+		return h, err
 	}
 	found := experiment.Named(all, name)
 	switch {
@@ -158,6 +145,32 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	case len(all) == 0:
 		return h, errors.Join(fmt.Errorf("there are no nodes; begin with: %s", s.hint("up", "--example")), asked)
 	}
+	return h, errors.Join(unknownNode(name, all), asked)
+}
+
+// hostsExcept returns the nodes of all slices but those in without. shared has the slices of nodes without an
+// account of this user, by alias.
+func (s *session) hostsExcept(without []string) (all []experiment.Host, shared map[string]string, err error) {
+	shared = map[string]string{}
+	for _, x := range s.usable() {
+		if slices.Contains(without, x) {
+			continue
+		}
+		hosts, _, err := s.hosts(x)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, hosts...)
+		for _, h := range hosts {
+			if s.lacksAccount(h) && s.sharedWithUser(x) && !s.isSimulated(h) {
+				shared[h.Alias] = x
+			}
+		}
+	}
+	return all, shared, nil
+}
+
+func unknownNode(name string, all []experiment.Host) error {
 	nodes := make([]string, len(all))
 	for i, h := range all {
 		nodes[i] = h.Name
@@ -166,7 +179,7 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	if near := suggest.Word(name, append(nodes, shortNames(all)...)); near != "" {
 		remedy = fmt.Sprintf("did you mean %s? There are ", near)
 	}
-	return h, errors.Join(fmt.Errorf("there is no node %s; %s%s", name, remedy, joinSome(shortNames(all))), asked)
+	return fmt.Errorf("there is no node %s; %s%s", name, remedy, joinSome(shortNames(all)))
 }
 
 // shortNames returns NODE.SLICE for each host.

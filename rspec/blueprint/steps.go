@@ -408,6 +408,12 @@ func (c *compiler) contentOf(p *part) *content {
 		c.wrong(at, "send a ZIP package with heat.yaml, or give a URL", "the file %.80q is not available here", name)
 		return nil
 	}
+	c.contents[name] = c.fileContent(at, name)
+	return c.contents[name]
+}
+
+// fileContent reads a file beside the blueprint. It returns nil if it refuses or leaves out the file.
+func (c *compiler) fileContent(at *value, name string) (found *content) {
 	limit := int64(maxInPieces) // a package may contain more than the memory holds
 	if c.o.ContentDir != "" {
 		limit = maxUnpacked
@@ -431,14 +437,14 @@ func (c *compiler) contentOf(p *part) *content {
 	case len(body) == 0:
 		c.wrong(at, "fill it", "the file %.80q is empty", name)
 	case len(body) <= maxInline || c.o.ContentDir == "":
-		c.contents[name] = &content{body: body}
+		found = &content{body: body}
 	default:
-		c.contents[name] = c.publish(at, name, body)
+		found = c.publish(at, name, body)
 	}
-	if c.contents[name] != nil && c.d.files == nil {
+	if found != nil && c.d.files == nil {
 		c.request.Files = append(c.request.Files, generate.SourceFile{Name: name, Size: len(body)})
 	}
-	return c.contents[name]
+	return found
 }
 
 // sizeOf returns the size that a file states, or 0 if it states none.
