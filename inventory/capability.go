@@ -96,6 +96,29 @@ func CapabilitiesOf(c *Component, t *SliverType, i *Image) match.Capabilities {
 	}
 }
 
+// Verdicts has a letter for each constraint: y if the image i alone decides that a sliver of type t
+// satisfies it on every component, n if it decides that none does, and else a question mark.
+func (t *SliverType) Verdicts(i *Image, list []match.Constraint) string {
+	verdicts := make([]byte, len(list))
+	for k, x := range list {
+		verdicts[k] = '?'
+		if _, isOfType := t.Capabilities[x.Feature]; isOfType || i == nil {
+			continue
+		}
+		offer, isOfImage := i.Capabilities[x.Feature]
+		if !isOfImage {
+			continue
+		}
+		if r, err := match.New([]match.Constraint{x}, nil); err == nil {
+			verdicts[k] = 'n'
+			if _, ok := r.Match(func(string) (match.Capability, bool) { return offer, true }); ok {
+				verdicts[k] = 'y'
+			}
+		}
+	}
+	return string(verdicts)
+}
+
 // Features returns the features that a component, sliver type or image has, sorted.
 func (v *Inventory) Features() []string {
 	all := map[string]bool{}

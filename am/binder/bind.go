@@ -77,7 +77,7 @@ func Bind(r *Request, from, until time.Time, v *View) (Binding, error) {
 func newBinding(r *Request, x *occupancy) *binding {
 	if r.inventory != x.inv {
 		r.inventory, r.kinds, r.kindFirst, r.matchings = x.inv, nil, nil, map[matchingKey]*matching{}
-		r.existing = map[classKey]bool{}
+		r.existing, r.listed = map[classKey]bool{}, map[listKey][]option{}
 		r.texts, r.compared = map[*rspec.Node]string{}, 0
 	}
 	return &binding{

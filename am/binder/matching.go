@@ -37,6 +37,7 @@ type Request struct {
 	kindFirst []*inventory.Component // the first component of each kind
 	existing  map[classKey]bool      // results of exists
 	matchings map[matchingKey]*matching
+	listed    map[listKey][]option   // results of listOptions
 	compared  int                    // see maxCompared
 	texts     map[*rspec.Node]string // results of constraintText
 	work      work                   // of the last Bind, with all its tries
@@ -111,7 +112,7 @@ func (b *binding) mayCompare(n *rspec.Node) bool {
 	return b.compared+b.comparisons(n) <= maxCompared/10
 }
 
-// comparisons is what one matching of the constraints of n adds to Request.compared.
+// comparisons returns how many comparisons a matching of the constraints of n takes; see maxCompared.
 func (b *binding) comparisons(n *rspec.Node) int {
 	_, first := b.kindsOf()
 	constraints := len(n.Require)

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"patchbay/inventory"
-	"patchbay/rspec"
-	"patchbay/rspec/match"
 )
 
 // option is a sliver type with an image that a node with constraints may get.
@@ -16,12 +14,19 @@ type option struct {
 	matching   *matching
 }
 
+// listKey is equal for nodes with the same listed options.
+type listKey struct {
+	constraints, sliverType, image, url string
+	first                               *inventory.SliverType
+}
+
 // optionsKey is equal for nodes that have the same options, in the same order.
 type optionsKey struct {
-	constraints, sliverType, image, url, hardware string
-	component                                     *inventory.Component // nil for any
-	disks                                         int64
-	alone                                         bool
+	listKey
+	hardware  string
+	component *inventory.Component // nil for any
+	disks     int64
+	alone     bool
 }
 
 // chooseOption gives a node with constraints its sliver type and image: the first option that a component
@@ -34,10 +39,11 @@ func (b *binding) chooseOption(n *node, first *inventory.SliverType, c *inventor
 	if n.Node.Match == nil || b.Kept[n.Node.ClientID] != nil {
 		return false
 	}
-	key := optionsKey{b.textOf(n.Node), n.Node.SliverType, n.Node.DiskImage, n.Node.DiskImageURL, n.hardware, c, n.disks, n.alone}
+	listed := listKey{b.textOf(n.Node), n.Node.SliverType, n.Node.DiskImage, n.Node.DiskImageURL, first}
+	key := optionsKey{listed, n.hardware, c, n.disks, n.alone}
 	options, known := b.options[key]
 	if !known {
-		options = b.optionsFor(n, first, c)
+		options = b.optionsFor(n, listed, c)
 		if len(options) > 0 {
 			best := b.bestOf(n, options, c)
 			options = slices.Concat(options[best:best+1], options[:best], options[best+1:])
@@ -92,38 +98,60 @@ func (n *node) option() option { return option{n.SliverType, n.Image, n.matching
 // use gives the node an option.
 func (n *node) use(o option) { n.SliverType, n.Image, n.matching = o.sliverType, o.image, o.matching }
 
-// optionsFor returns the options of a node in this order: those of the first type, then, if the node
-// names no type, those of the other types in the order of the inventory. The default image of a type comes
-// before its others. It leaves out options whose type is not permitted, and those whose constraints
-// no permitted component in service satisfies.
-func (b *binding) optionsFor(n *node, first *inventory.SliverType, c *inventory.Component) (options []option) {
+// optionsFor returns the options of a node that are listed and that a permitted component in service
+// satisfies; if c is not nil, that c satisfies. It leaves out types that are not permitted.
+func (b *binding) optionsFor(n *node, key listKey, c *inventory.Component) (options []option) {
+	listed, known := b.listed[key]
+	if !known {
+		listed = b.listOptions(n, key.first)
+		b.listed[key] = listed
+	}
+	for _, o := range listed {
+		k := classKey{sliverType: o.sliverType, hardware: n.hardware, matching: o.matching}
+		if b.Permit.sliverType(o.sliverType) && (c != nil && k.has(c) || c == nil && b.serves(k)) {
+			options = append(options, o)
+		}
+	}
+	return options
+}
+
+// listOptions returns the options whose constraints a component satisfies, in this order: those of the
+// first type, then, if the node names no type, those of the other types in the order of the inventory. The
+// default image of a type comes before its others. Of images that fit on the same components, only
+// the first is an option. After too much work, it returns those that it has found.
+func (b *binding) listOptions(n *node, first *inventory.SliverType) (options []option) {
 	types := []*inventory.SliverType{first}
 	if n.Node.SliverType == "" {
 		types = append(types, b.x.inv.SliverTypes...)
 	}
+	wishes := slices.Clone(n.Node.Require)
+	for _, p := range n.Node.Prefer {
+		wishes = append(wishes, p.Constraints...)
+	}
 	for i, t := range types {
-		if i > 0 && t == first || !b.Permit.sliverType(t) {
+		if i > 0 && t == first || !b.exists(classKey{sliverType: t}) {
 			continue
 		}
-		if k := (classKey{sliverType: t, hardware: n.hardware}); c != nil && !k.has(c) || c == nil && !b.exists(k) {
-			continue
-		}
-		seen := map[string]bool{}
-		for k, image := range b.imagesFor(n, t) {
-			text, ok := imageText(n.Node, t, image)
-			if !ok || seen[text] {
-				continue
-			}
-			seen[text] = true
-			if isFirst := t == first && k == 0; !isFirst && !b.mayCompare(n.Node) || b.work.isOver() {
+		tried := map[string]bool{}
+		for k, name := range b.imagesFor(n, t) {
+			if !b.work.add(verdictWork * len(wishes)) {
 				return options
 			}
-			o := option{sliverType: t, image: image}
+			image, _ := t.Image(name)
+			verdicts := t.Verdicts(image, wishes)
+			if tried[verdicts] || strings.Contains(verdicts[:len(n.Node.Require)], "n") {
+				continue
+			}
+			tried[verdicts] = true
+			if isFirst := t == first && k == 0; !isFirst && !b.mayCompare(n.Node) {
+				return options
+			}
+			o := option{sliverType: t, image: name}
 			n.use(o)
 			if o.matching = b.matchingOf(n); o.matching == nil { // n is refused
 				return nil
 			}
-			if k := (classKey{sliverType: t, hardware: n.hardware, matching: o.matching}); c != nil && k.has(c) || c == nil && b.serves(k) {
+			if slices.ContainsFunc(o.matching.grades, func(g *grade) bool { return g.ok }) {
 				options = append(options, o)
 			}
 		}
@@ -131,64 +159,25 @@ func (b *binding) optionsFor(n *node, first *inventory.SliverType, c *inventory.
 	return options
 }
 
-// imageText is equal for images of type t that satisfy the constraints of n on the same components, and
-// the same preferences there. ok is false if no component satisfies the constraints with this image.
-func imageText(n *rspec.Node, t *inventory.SliverType, name string) (text string, ok bool) {
-	i, known := t.Image(name)
-	if !known {
-		return "", true
-	}
-	var b strings.Builder
-	for _, x := range n.Require {
-		verdict := judge(i, t, x)
-		if verdict == 'n' {
-			return "", false
-		}
-		b.WriteByte(verdict)
-	}
-	for _, p := range n.Prefer {
-		for _, x := range p.Constraints {
-			b.WriteByte(judge(i, t, x))
-		}
-	}
-	return b.String(), true
-}
-
-// judge returns 'y' if the image alone decides that nodes of type t satisfy a constraint, 'n' if it decides
-// that they do not, and else '?'.
-func judge(i *inventory.Image, t *inventory.SliverType, x match.Constraint) byte {
-	offer, isOfImage := i.Capabilities[x.Feature]
-	_, isOfType := t.Capabilities[x.Feature]
-	r, err := match.New([]match.Constraint{x}, nil)
-	if !isOfImage || isOfType || err != nil {
-		return '?'
-	}
-	if _, ok := r.Match(func(string) (match.Capability, bool) { return offer, true }); !ok {
-		return 'n'
-	}
-	return 'y'
-}
+// verdictWork is the work of comparing one constraint with one image.
+const verdictWork = 8
 
 // imagesFor returns the images of type t that the node may get: the one that it names, or all of
 // them, the default image first. It returns none if the type does not have the named one.
 func (b *binding) imagesFor(n *node, t *inventory.SliverType) (names []string) {
-	for _, name := range [...]string{n.Node.DiskImage, n.Node.DiskImageURL} {
-		if i, ok := t.Image(name); ok && name != "" {
-			return []string{i.Name}
-		}
+	image, other, unknown := b.namedImage(n, t)
+	if image != nil {
+		return []string{image.Name}
 	}
-	byDefault := ""
+	if other != "" || unknown != "" && b.x.inv.UnknownImage == inventory.Refuse {
+		return nil
+	}
+	names = []string{""}
 	if t.DefaultImage != nil {
-		byDefault = t.DefaultImage.Name
+		names[0] = t.DefaultImage.Name
 	}
-	names = []string{byDefault}
-	for _, name := range [...]string{n.Node.DiskImage, n.Node.DiskImageURL} {
-		if _, ok := b.x.inv.Image(name); name != "" && (ok || b.x.inv.UnknownImage == inventory.Refuse) {
-			return nil
-		}
-	}
-	if n.Node.DiskImage != "" || n.Node.DiskImageURL != "" {
-		return names // instead of one that the site does not know
+	if unknown != "" { // the site gives the default image instead
+		return names
 	}
 	for _, i := range t.Images {
 		if i != t.DefaultImage {
@@ -198,16 +187,17 @@ func (b *binding) imagesFor(n *node, t *inventory.SliverType) (names []string) {
 	return names
 }
 
-// serves reports whether a permitted component of the class, which has a matching, is in service.
+// serves reports whether a permitted component of the class is in service.
 func (b *binding) serves(k classKey) bool {
-	if !slices.ContainsFunc(k.matching.grades, func(g *grade) bool { return g.ok }) {
-		return false
-	}
 	i := slices.IndexFunc(b.x.inv.Components, func(c *inventory.Component) bool {
 		return k.has(c) && b.x.serves(int32(c.Index)) && b.Permit.component(int32(c.Index))
 	})
-	b.work.add(max(i, 0))
-	return i >= 0
+	if i < 0 {
+		b.work.add(len(b.x.inv.Components))
+		return false
+	}
+	b.work.add(i)
+	return true
 }
 
 // placeOther puts a node on a component of one of its later options. If there is none, the node

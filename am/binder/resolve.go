@@ -1,6 +1,7 @@
 package binder
 
 import (
+	"cmp"
 	"slices"
 
 	"patchbay/am"
@@ -135,24 +136,30 @@ func (b *binding) setImage(n *node, t *inventory.SliverType) {
 	if t.DefaultImage != nil {
 		n.Image = t.DefaultImage.Name
 	}
-	asked := ""
-	for _, name := range []string{n.Node.DiskImage, n.Node.DiskImageURL} {
+	switch image, other, unknown := b.namedImage(n, t); {
+	case image != nil:
+		n.Image = image.Name
+	case other != "":
+		b.refuseFor(n, "disk_image", am.Unsupported, "disk image %.200q is not for %s; there are %s", other, t.Name, list(t.Images, imageName))
+	case unknown != "" && b.x.inv.UnknownImage == inventory.Refuse:
+		b.refuseFor(n, "disk_image", am.SearchFailed, "there is no disk image %.200q; for %s there are %s", unknown, t.Name, list(t.Images, imageName))
+	}
+}
+
+// namedImage returns the image of type t that the node names. If there is none, it returns the name of an
+// image that only other types have, or else a name that the site does not know; "" for none.
+func (b *binding) namedImage(n *node, t *inventory.SliverType) (image *inventory.Image, other, unknown string) {
+	for _, name := range [...]string{n.Node.DiskImage, n.Node.DiskImageURL} {
 		if name == "" {
 			continue
 		}
 		if i, ok := t.Image(name); ok {
-			n.Image = i.Name
-			return
+			return i, "", ""
 		}
 		if _, ok := b.x.inv.Image(name); ok {
-			b.refuseFor(n, "disk_image", am.Unsupported, "disk image %.200q is not for %s; there are %s", name, t.Name, list(t.Images, imageName))
-			return
+			return nil, name, ""
 		}
-		if asked == "" {
-			asked = name
-		}
+		unknown = cmp.Or(unknown, name)
 	}
-	if asked != "" && b.x.inv.UnknownImage == inventory.Refuse {
-		b.refuseFor(n, "disk_image", am.SearchFailed, "there is no disk image %.200q; for %s there are %s", asked, t.Name, list(t.Images, imageName))
-	}
+	return nil, "", unknown
 }

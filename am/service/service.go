@@ -85,7 +85,7 @@ type Config struct {
 	Settled func() store.Rev
 }
 
-// Runner is what the service asks of *work.Runner. Its methods may be called concurrently.
+// Runner has the methods of *work.Runner that the service calls. They may be called concurrently.
 type Runner interface {
 	// Wake says that there is work; it does not block.
 	Wake()

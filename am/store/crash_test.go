@@ -24,7 +24,7 @@ import (
 const writerEnv = "PATCHBAY_TEST_WRITER"
 
 // runAsWriter commits until it is killed, and prints each name once its commit is
-// acknowledged. If the path begins with "nobody:", the process first becomes that user.
+// acknowledged. If the path begins with "nobody:", it runs as the user nobody.
 func runAsWriter() bool {
 	path := os.Getenv(writerEnv)
 	if path == "" {

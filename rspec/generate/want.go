@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"slices"
 	"strings"
 
 	"patchbay/inventory"
@@ -13,7 +12,8 @@ import (
 // each constraint.
 const matchSteps = 20
 
-// Want has what the source says about the sliver type and the image of a node. The aggregate chooses them.
+// Want has what the source says about the sliver type and the image of a node. The aggregate chooses
+// them.
 type Want struct {
 	// SliverType is the type that the source names; empty for any.
 	SliverType string
@@ -43,7 +43,8 @@ func (w Want) Image(site *inventory.Inventory) (string, *inventory.Image) {
 }
 
 // TypeAt returns the first sliver type that satisfies w on some component of the site, whether or not the
-// component is free: the default type, or another one in the order of the inventory. It returns nil if there is none.
+// component is free: the default type, or another one in the order of the inventory. It returns nil if
+// there is none.
 func (w Want) TypeAt(site *inventory.Inventory, work *rspec.Work) *inventory.SliverType {
 	types := append([]*inventory.SliverType{site.DefaultSliverType}, site.SliverTypes...)
 	if w.SliverType != "" {
@@ -61,10 +62,14 @@ func (w Want) TypeAt(site *inventory.Inventory, work *rspec.Work) *inventory.Sli
 		if i > 0 && t == site.DefaultSliverType {
 			continue
 		}
+		tried := map[string]bool{} // images with the same verdicts fit on the same components
 		for _, image := range w.imagesOf(site, t) {
-			if work.Spend(matchSteps + len(w.Require)); !w.mayHave(image) {
+			work.Spend(matchSteps * len(w.Require))
+			verdicts := t.Verdicts(image, w.Require)
+			if tried[verdicts] || strings.Contains(verdicts, "n") {
 				continue
 			}
+			tried[verdicts] = true
 			for _, c := range site.Components {
 				if !work.Spend(1) {
 					return nil
@@ -82,7 +87,8 @@ func (w Want) TypeAt(site *inventory.Inventory, work *rspec.Work) *inventory.Sli
 	return nil
 }
 
-// imagesOf returns the images of type t that suit w, or nil for one without images; none if the type does not have the named image.
+// imagesOf returns the images of type t that suit w. It returns none if the type does not have the named
+// image, and one nil if the type has no images.
 func (w Want) imagesOf(site *inventory.Inventory, t *inventory.SliverType) []*inventory.Image {
 	switch _, image := w.Image(site); {
 	case image != nil:
@@ -94,22 +100,4 @@ func (w Want) imagesOf(site *inventory.Inventory, t *inventory.SliverType) []*in
 		return []*inventory.Image{t.DefaultImage}
 	}
 	return t.Images
-}
-
-// mayHave reports whether the image satisfies the constraints on features that only images have.
-func (w Want) mayHave(i *inventory.Image) bool {
-	return !slices.ContainsFunc(w.Require, func(x match.Constraint) bool {
-		if !strings.HasPrefix(x.Feature, "disk.0.os.") && !strings.HasPrefix(x.Feature, "software.") {
-			return false
-		}
-		r, err := match.New([]match.Constraint{x}, nil)
-		if err != nil || i == nil {
-			return true
-		}
-		_, ok := r.Match(func(feature string) (match.Capability, bool) {
-			v, ok := i.Capabilities[feature]
-			return v, ok
-		})
-		return !ok
-	})
 }

@@ -101,13 +101,17 @@ func (c *compiler) addPrograms(s *system, w *generate.Want) {
 		a := &s.apps[i]
 		with := *w
 		with.Require = slices.Concat(w.Require, a.tests)
+		version, isIn := "", false
+		if s.site != nil {
+			version, isIn = a.versionIn(s.site.Images)
+		}
 		switch {
 		case s.site == nil:
 			s.comments = append(s.comments, fmt.Sprintf("application %s: the image must have it, since the software of the site is unknown here", display.Cut(a.name, 80)))
 			*w = with
-		case a.isIn(s.site.Images) && with.TypeAt(s.site, c.o.Work) != nil:
+		case isIn && with.TypeAt(s.site, c.o.Work) != nil:
 			s.comments = append(s.comments, fmt.Sprintf("application %s: the image must have it", display.Cut(a.name, 80)))
-			a.version = a.versionIn(s.site.Images)
+			a.version = version
 			*w = with
 		default:
 			c.install(s, a)
@@ -134,26 +138,18 @@ func (c *compiler) install(s *system, a *application) {
 	s.node.Steps = append(s.node.Steps, installSteps(best)...)
 }
 
-// isIn reports whether an image has a version that fits.
-func (a *application) isIn(images []*inventory.Image) bool {
-	return slices.ContainsFunc(images, func(i *inventory.Image) bool {
-		_, ok := a.newest(i.Capabilities[generate.SoftwareFeature(a.name)])
-		return ok
-	})
-}
-
-// versionIn returns the version that the images have; empty if they differ.
-func (a *application) versionIn(images []*inventory.Image) (version string) {
+// versionIn returns the version that the images have; empty if they have different ones. ok is false if
+// none has a version that fits.
+func (a *application) versionIn(images []*inventory.Image) (version string, ok bool) {
 	for _, i := range images {
-		v, ok := a.newest(i.Capabilities[generate.SoftwareFeature(a.name)])
-		if ok && version != "" && v != version {
-			return ""
-		}
-		if ok {
-			version = v
+		switch v, fits := a.newest(i.Capabilities[generate.SoftwareFeature(a.name)]); {
+		case fits && !ok:
+			version, ok = v, true
+		case fits && v != version:
+			return "", true
 		}
 	}
-	return version
+	return version, ok
 }
 
 // catalogued returns the newest entry of the site's catalogue that fits; nil if there is none.
