@@ -57,6 +57,7 @@ type matching struct {
 	image        *inventory.Image
 	kinds        []int32  // of the components; see kindsOf
 	grades       []*grade // by kind
+	best         int      // the highest score of the grades; -1 if no component satisfies the constraints
 }
 
 // grade is the result for all components of one kind.
@@ -197,13 +198,14 @@ func constraintText(n *rspec.Node) string {
 }
 
 func newMatching(n *node, r *match.Requirements, kinds []int32, first []*inventory.Component) *matching {
-	m := &matching{requirements: r, sliverType: n.SliverType, kinds: kinds, grades: make([]*grade, len(first))}
+	m := &matching{requirements: r, sliverType: n.SliverType, kinds: kinds, grades: make([]*grade, len(first)), best: -1}
 	m.image, _ = n.SliverType.Image(n.Image)
 	var admitted []*grade
 	for kind, c := range first {
 		g := m.grade(c)
 		if m.grades[kind] = g; g.ok {
 			admitted = append(admitted, g)
+			m.best = max(m.best, g.grant.Score)
 		}
 	}
 	slices.SortStableFunc(admitted, func(a, b *grade) int { return slices.Compare(a.slack, b.slack) })

@@ -64,14 +64,14 @@ func (b *binding) chooseOption(n *node, first *inventory.SliverType, c *inventor
 func (b *binding) bestOf(n *node, options []option, c *inventory.Component) (best int) {
 	score := -1
 	for i, o := range options {
+		if o.matching.best <= score {
+			continue
+		}
 		if n.use(o); !b.isFree(n, c) {
 			continue
 		}
 		if s := b.scoreOf(n, c); s > score {
 			best, score = i, s
-		}
-		if len(n.Node.Prefer) == 0 {
-			break
 		}
 	}
 	return best
@@ -151,7 +151,7 @@ func (b *binding) listOptions(n *node, first *inventory.SliverType) (options []o
 			if o.matching = b.matchingOf(n); o.matching == nil { // n is refused
 				return nil
 			}
-			if slices.ContainsFunc(o.matching.grades, func(g *grade) bool { return g.ok }) {
+			if o.matching.best >= 0 {
 				options = append(options, o)
 			}
 		}
