@@ -156,7 +156,7 @@ func runGuide(t *testing.T, file, kinds string) {
 	env := append(os.Environ(), "GOCACHE="+strings.TrimSpace(string(cache)), "PATH="+bin+":"+tools+":"+os.Getenv("PATH"), "HOME="+home, "XDG_STATE_HOME="+filepath.Join(home, ".local", "state"),
 		"TMPDIR="+tools, "GOFLAGS="+os.Getenv("GOFLAGS")+" -vet=off", "PS4=+ $LINENO: ")
 
-	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 3*wait.Limit(t)) // a guide has many commands
 	defer cancel()
 	var out wait.Buffer
 	cmd := exec.CommandContext(ctx, "bash", "-eux", "-o", "pipefail", filepath.Join(tools, "script"))

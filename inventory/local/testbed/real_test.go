@@ -75,7 +75,8 @@ func newSite(t testing.TB, instance string, first int) *site {
 		t.Fatal(err)
 	}
 	w := &site{t: t, key: filepath.Join(dir, "key"), options: Options{
-		Settings: s, State: filepath.Join(dir, "state"), Claims: filepath.Join(dir, "claims"), Socket: filepath.Join(dir, "x.sock"),
+		Settings: s, State: filepath.Join(dir, "state"), Socket: filepath.Join(dir, "x.sock"),
+		Claims: Root, // the testbeds of other tests must not use the same user ids, which share limits
 		Program: program, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}}
 	private, public, err := newHostKey()
@@ -349,8 +350,6 @@ func (s *site) awaitGone(names ...string) {
 
 func TestTwoInstances(t *testing.T) {
 	one, two := newSite(t, "testbed-r2", 42200), newSite(t, "testbed-r3", 42250)
-	two.options.Claims = one.options.Claims
-	two.up()
 	name := nodeName(3)
 	for _, s := range []*site{one, two} {
 		s.set(map[string]provider.Resource{name: s.newNode("n", "alice")})
