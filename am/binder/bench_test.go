@@ -238,16 +238,6 @@ func BenchmarkBindConstrained(b *testing.B) {
 					}
 				}
 			})
-			b.Run(fmt.Sprintf("%d nodes, distinct %v, prepared", nodes, distinct), func(b *testing.B) {
-				prepared := &Request{Request: r}
-				prepared.Prepare(v)
-				b.ReportAllocs()
-				for b.Loop() {
-					if _, err := Bind(prepared, time.Time{}, time.Time{}, view); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
 		}
 	}
 }

@@ -13,7 +13,35 @@ import (
 
 // Binding is the result of Bind: the nodes of the request, in its order, with their
 // components and resources.
-type Binding struct{ Nodes []Bound }
+type Binding struct {
+	Nodes []Bound
+	names *names // see Takes
+}
+
+// names are names of components by URN and by name, VLAN tags, and public addresses.
+type names struct {
+	components map[string]bool
+	tags       map[int]bool
+	addresses  map[netip.Addr]bool
+}
+
+// Takes reports whether h holds something that the binding has chosen: one of its components, VLAN tags
+// or public addresses. If no such hold was added since Bind, the binding is still possible.
+func (b *Binding) Takes(h *am.Hold) bool {
+	if b.names == nil {
+		b.names = &names{map[string]bool{}, map[int]bool{}, map[netip.Addr]bool{}}
+		for i := range b.Nodes {
+			n := &b.Nodes[i]
+			b.names.components[n.Component.URN.Key()], b.names.components[n.Component.Name] = true, true
+			b.names.addresses[n.PublicAddress] = n.PublicAddress.IsValid()
+			for _, in := range n.Interfaces {
+				b.names.tags[in.VLAN] = in.VLAN != 0
+			}
+		}
+	}
+	return b.names.components[string(h.Component)] || b.names.components[string(h.ComponentName)] || b.names.addresses[h.PublicAddress] ||
+		slices.ContainsFunc(h.Interfaces, func(i am.InterfaceHold) bool { return b.names.tags[i.VLAN] })
+}
 
 // Bound is a node with its component and the resources that the node gets.
 type Bound struct {
@@ -66,7 +94,7 @@ func Bind(r *Request, from, until time.Time, v *View) (Binding, error) {
 	if len(b.reasons) > 0 {
 		return Binding{}, Unsatisfied(b.reasons)
 	}
-	out := Binding{make([]Bound, len(b.nodes))}
+	out := Binding{Nodes: make([]Bound, len(b.nodes))}
 	for i := range b.nodes {
 		out.Nodes[i] = b.nodes[i].Bound
 		out.Nodes[i].Asked = b.nodes[i].bound

@@ -101,7 +101,7 @@ func halves(t testing.TB) *inventory.Inventory {
 	return site(t, all.String())
 }
 
-// TestWorkOfARequestHasALimit proves that the work of every request inside the decision is counted
+// TestWorkOfARequestHasALimit proves that the work of every request is counted
 // and limited, and that requests of many equal parts are far from the limit.
 func TestWorkOfARequestHasALimit(t *testing.T) {
 	const refused = "differ too much"
@@ -169,7 +169,6 @@ func TestWorkOfARequestHasALimit(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			r := &Request{Request: tt.request, Slice: slice("mine"), Permit: tt.permit}
-			r.Prepare(tt.site)
 			begin := time.Now()
 			_, err := Bind(r, time.Time{}, time.Time{}, frozen(newHoldings(tt.site)))
 			if tt.text == "" && err != nil || tt.text != "" && (err == nil || !strings.Contains(err.Error(), tt.text)) {
@@ -183,7 +182,7 @@ func TestWorkOfARequestHasALimit(t *testing.T) {
 	}
 }
 
-// BenchmarkHostileRequests measures the part of Bind inside the decision, for which other calls wait.
+// BenchmarkHostileRequests measures Bind when the constraints have been compared.
 func BenchmarkHostileRequests(t *testing.B) {
 	const many = 2000
 	big := strings.Repeat("x", 1<<20)
@@ -226,9 +225,6 @@ func BenchmarkHostileRequests(t *testing.B) {
 		t.Run(tt.rule, func(b *testing.B) {
 			view := frozen(newHoldings(tt.site))
 			r := &Request{Request: tt.request, Slice: slice("mine")}
-			begin := time.Now()
-			r.Prepare(tt.site)
-			b.ReportMetric(float64(time.Since(begin).Milliseconds()), "ms-in-Prepare")
 			for b.Loop() {
 				Bind(r, time.Time{}, time.Time{}, view) // bound or refused
 			}

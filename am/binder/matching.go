@@ -73,22 +73,6 @@ type grade struct {
 // components times the constraints, times one more than the preferences.
 const maxCompared = 10_000_000
 
-// Prepare compares the constraints of the request with the capabilities of the inventory v. It
-// depends on nothing else. Bind does the same if it was not done before, but its caller may hold
-// a lock that others wait for.
-func (r *Request) Prepare(v *inventory.Inventory) {
-	if !slices.ContainsFunc(r.Nodes, func(n rspec.Node) bool { return n.Match != nil }) {
-		return
-	}
-	r.work = work{limit: maxWork}
-	b := newBinding(r, &occupancy{inv: v, usage: make([]usage, len(v.Components))})
-	for i := range r.Nodes {
-		b.nodes[i].Node = &r.Nodes[i]
-		b.resolve(&b.nodes[i])
-	}
-	b.bindNamed()
-}
-
 // matchingOf returns nil for a node without constraints, and for a node that it refuses.
 func (b *binding) matchingOf(n *node) *matching {
 	if n.Node.Match == nil {

@@ -82,7 +82,6 @@ func TestOptions(t *testing.T) {
 			if tt.permitted != "" {
 				q.Permit = permit(t, v, tt.permitted)
 			}
-			q.Prepare(v)
 			b, err := bindFor(q, holding(v, tt.held...))
 			if got := result(b, err); got != tt.want {
 				t.Errorf("got %s, want %s; %v", got, tt.want, err)

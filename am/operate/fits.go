@@ -69,7 +69,6 @@ func (d *Operations) Fits(text []byte) (*Fits, error) {
 	}
 	f := &Fits{Foreign: req.Foreign}
 	r := &binder.Request{Request: req}
-	r.Prepare(inv)
 	err = d.cfg.Store.Read(func(v *store.View) error {
 		view := &binder.View{Inventory: inv, Plan: d.cfg.Plan(), Calendar: v.Calendar, Now: v.Now()}
 		list, err := binder.Fits(r, v.Now(), time.Time{}, view)

@@ -21,8 +21,13 @@ func New(r *Rules) *Policy {
 	return p
 }
 
-// Rules returns the rules in force.
-func (p *Policy) Rules() *Rules { return p.rules.Load() }
+// Rules returns the rules in force; nil for none.
+func (p *Policy) Rules() *Rules {
+	if p == nil {
+		return nil
+	}
+	return p.rules.Load()
+}
 
 // SetRules replaces the rules. The next decision uses the new rules.
 func (p *Policy) SetRules(r *Rules) { p.rules.Store(r) }

@@ -21,14 +21,21 @@ func (a Amount) max(b Amount) Amount {
 // Calendar calls f with what each sliver holds, until f returns false.
 type Calendar func(f func(*am.Hold) bool) error
 
+// Counts returns a function that reports whether a hold counts for a user, a slice or its project.
+func Counts(user, slice urn.URN) func(*am.Hold) bool {
+	owner, in, project := am.HashOf(user), am.HashOf(slice), am.ProjectHash(slice)
+	return func(h *am.Hold) bool { return h.User == owner || h.Slice == in || h.Project == project }
+}
+
 // Held returns the most that a user, a slice and its project hold at one time from the time from
 // up to until; a zero until means no end. A released sliver is not counted, even while its
 // component is still being cleaned. Held fails with the error of the calendar.
 func (c Calendar) Held(user, slice urn.URN, from, until, now time.Time) (most Held, err error) {
 	owner, in, project := am.HashOf(user), am.HashOf(slice), am.ProjectHash(slice)
+	counts := Counts(user, slice)
 	var list []am.Hold // without texts
 	err = c(func(h *am.Hold) bool {
-		if !h.Cleaning && (h.User == owner || h.Slice == in || h.Project == project) && h.Overlaps(from, until, now) {
+		if !h.Cleaning && counts(h) && h.Overlaps(from, until, now) {
 			list = append(list, am.Hold{From: h.From, Until: h.Until, Amount: h.Amount, User: h.User, Slice: h.Slice, Project: h.Project})
 		}
 		return true

@@ -64,7 +64,7 @@ func (c *change) checkBusy(v *store.View, slivers ...am.Sliver) error {
 // for every sliver that the call names.
 func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 	var out Outcome
-	err := s.commit(ctx, c.grant, c.targets, func(v *store.View) (store.ChangeSet, error) {
+	err := s.commit(ctx, c.grant, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
 		r, err := resolve(v, c.grant, c.targets, c.call.BestEffort)
 		if err != nil {

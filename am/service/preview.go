@@ -68,7 +68,7 @@ func (s *Service) Preview(ctx context.Context, req *rspec.Request, slice urn.URN
 
 func (a *attempt) bindEmptySite() error {
 	a.inventory = a.Inventory()
-	return a.choose(&sliceContent{}, time.Now().UTC(), func(func(*am.Hold) bool) error { return nil })
+	return a.choose(&sliceContent{}, time.Now().UTC(), func(func(*am.Hold) bool) policy.Calendar { return func(func(*am.Hold) bool) error { return nil } })
 }
 
 // checkWithout fails for a sliver in Without that is not among the live ones of the slice.
@@ -98,12 +98,10 @@ func (a *attempt) remaining(v *store.View) ([]am.Sliver, error) {
 	return slices.DeleteFunc(live, func(x am.Sliver) bool { return a.without[x.URN.Key()] }), err
 }
 
-// calendar leaves out what the slivers in Without hold.
-func (a *attempt) calendar(v *store.View) policy.Calendar {
-	if len(a.without) == 0 {
-		return v.Calendar
-	}
+// calendar leaves out what the slivers in Without hold. The decision rests on the entries for which
+// concerns returns true.
+func (a *attempt) calendar(v *store.View, concerns func(*am.Hold) bool) policy.Calendar {
 	return func(f func(*am.Hold) bool) error {
-		return v.Calendar(func(h *am.Hold) bool { return a.without[string(h.Sliver)] || f(h) })
+		return v.CalendarOf(concerns, func(h *am.Hold) bool { return a.without[string(h.Sliver)] || f(h) })
 	}
 }

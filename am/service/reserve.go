@@ -137,7 +137,6 @@ func (a *attempt) runOnce(ctx context.Context) (Outcome, error) {
 	}
 	a.clientIDs = clientIDsOf(a.request)
 	a.bindable = &binder.Request{Request: a.request, Slice: a.slice, Permit: binderPermit(a.cfg.Policy.For(a.grant.Caller(), a.slice))}
-	a.bindable.Prepare(a.Inventory()) // outside of the decision, for which others wait
 	err := a.bindSlivers(ctx)
 	a.basis = nil // this call has changed the slice
 	if err == nil && a.mustProbe {
@@ -246,7 +245,7 @@ func (a *attempt) bindOnce(ctx context.Context) error {
 			return a.bind(v)
 		})
 	}
-	return a.commit(ctx, a.grant, Targets{Slice: a.slice}, func(v *store.View) (cs store.ChangeSet, err error) {
+	return a.commit(ctx, a.grant, func(v *store.View) (cs store.ChangeSet, err error) {
 		if err := a.check(v, true); err != nil {
 			return cs, err
 		}
@@ -344,7 +343,7 @@ func (a *attempt) bind(v *store.View) error {
 			return am.Errorf(am.TooBig, "%s", why).About(a.slice)
 		}
 	}
-	if err := a.choose(held, now, a.calendar(v)); err != nil {
+	if err := a.choose(held, now, func(concerns func(*am.Hold) bool) policy.Calendar { return a.calendar(v, concerns) }); err != nil {
 		return err
 	}
 	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)
@@ -371,12 +370,12 @@ func (a *attempt) bind(v *store.View) error {
 
 // choose binds the request beside what the slice holds, and makes a sliver for each node, with its
 // setup but without its lease. It is the part that depends on the request.
-func (a *attempt) choose(held *sliceContent, now time.Time, calendar policy.Calendar) (err error) {
+func (a *attempt) choose(held *sliceContent, now time.Time, calendar func(concerns func(*am.Hold) bool) policy.Calendar) (err error) {
 	if err := held.checkClientIDs(a.clientIDs); err != nil {
 		return err
 	}
 	inUse := func(user, slice urn.URN) (policy.Held, error) {
-		return calendar.Held(user, slice, now, time.Time{}, now)
+		return calendar(policy.Counts(user, slice)).Held(user, slice, now, time.Time{}, now)
 	}
 	if err := a.permit.Within(policy.Amount{Nodes: int64(len(a.request.Nodes) - len(held.kept))}, inUse); err != nil {
 		return err
@@ -389,7 +388,8 @@ func (a *attempt) choose(held *sliceContent, now time.Time, calendar policy.Cale
 		}
 	}
 	// The lease can be renewed, so the end of the interval is open.
-	a.binding, err = binder.Bind(a.bindable, now, time.Time{}, &binder.View{Inventory: a.inventory, Plan: a.plan.Load(), Calendar: calendar, Now: now})
+	bound := calendar(func(h *am.Hold) bool { return a.binding.Takes(h) })
+	a.binding, err = binder.Bind(a.bindable, now, time.Time{}, &binder.View{Inventory: a.inventory, Plan: a.plan.Load(), Calendar: bound, Now: now})
 	if err != nil {
 		return err
 	}

@@ -183,32 +183,32 @@ type Outcome struct {
 	Notices []string
 }
 
-// largeSlice is in bytes of sliver records. Decoding larger records takes some milliseconds.
-const largeSlice = 256 << 10
+// settings are what decisions read outside of the store.
+type settings struct {
+	inventory *inventory.Inventory
+	plan      *maintenance.Plan
+	rules     *policy.Rules
+}
+
+func (s *Service) settings() settings {
+	return settings{s.Inventory(), s.plan.Load(), s.cfg.Policy.Rules()}
+}
 
 // commit wakes the runner if anything changed, because there may be a new task or an earlier end
-// of a lease. For a large slice, the decision runs twice: first on a separate view, where it may
-// refuse the call. Only the second run, in the commit, makes other changes wait.
-func (s *Service) commit(ctx context.Context, g credentials.Grant, t Targets, d store.Decision) error {
-	err := s.cfg.Store.Read(func(v *store.View) error {
-		if v.SliverBytes(t.Slice, t.Slivers) < largeSlice {
-			return nil
-		}
-		if _, err := d(v); err != nil {
-			return err
-		}
-		return ctx.Err()
-	})
-	if err != nil {
-		return err
-	}
+// of a lease.
+func (s *Service) commit(ctx context.Context, g credentials.Grant, d store.Decision) error {
 	changed := false
-	err = s.cfg.Store.CommitFor(ctx, g.Caller().Key(), func(v *store.View) (store.ChangeSet, error) {
+	err := s.cfg.Store.CommitFor(ctx, g.Caller().Key(), func(v *store.View) (store.ChangeSet, error) {
+		before := s.settings()
+		v.RestOn(func() bool { return s.settings() == before })
 		cs, err := d(v)
 		changed = !cs.Empty()
 		return cs, err
 	})
-	if err == nil && changed {
+	switch {
+	case errors.Is(err, store.ErrContended):
+		return &am.Error{Code: am.ServerBusy, Msg: "other calls keep changing what this call depends on; try again", Err: err}
+	case err == nil && changed:
 		s.cfg.Runner.Wake()
 	}
 	return err

@@ -173,7 +173,11 @@ func readHold(key, value []byte, h *am.Hold) error {
 
 // Calendar calls f with what each sliver holds, ordered by component and start, until f returns
 // false. f must not keep the Hold, its names or its list, because their memory is used again.
-func (v *View) Calendar(f func(*am.Hold) bool) (err error) {
+func (v *View) Calendar(f func(*am.Hold) bool) error {
+	return v.CalendarOf(func(*am.Hold) bool { return true }, f)
+}
+
+func (v *View) scanCalendar(f func(*am.Hold) bool) (err error) {
 	var h am.Hold
 	v.r.scan(calendarBucket, nil, nil, func(k, b []byte) bool {
 		if err = readHold(k, b, &h); err != nil {

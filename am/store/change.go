@@ -108,6 +108,15 @@ func (c *ChangeSet) numberEntries(rev Rev) {
 	}
 }
 
+// ofJournal returns the part of the change set that concerns the journal and the messages, whose keys depend on the
+// revision, or the other part.
+func (c ChangeSet) ofJournal(is bool) ChangeSet {
+	isOther := func(k Key) bool { return (k.Kind == Journal || k.Kind == Events) != is }
+	c.Put = slices.DeleteFunc(slices.Clone(c.Put), func(r Record) bool { return isOther(r.Key) })
+	c.Delete = slices.DeleteFunc(slices.Clone(c.Delete), isOther)
+	return c
+}
+
 // journalID returns ids of the same length, so that they sort in the order of writing. n is the
 // index in the revision.
 func journalID(rev Rev, n int) string { return fmt.Sprintf("%016x-%04x", uint64(rev), n) }

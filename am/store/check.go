@@ -82,7 +82,7 @@ func Check(path string) (*Report, error) {
 			if lost > 0 {
 				report.add("file", "", "%d pages are neither used nor free", lost)
 			}
-			r := reader{tx.Bucket(root)}
+			r := reader{top: tx.Bucket(root)}
 			info, err := os.Stat(path)
 			if err != nil {
 				return err

@@ -26,8 +26,10 @@ type committer struct {
 	// remaining decisions move to the next group, so that they do not delay the answers to the
 	// others.
 	groupTime time.Duration
+	short     time.Duration // see Options.Short
 	// published is the last revision that readers see.
 	published *atomic.Uint64
+	recent    recent
 	// longest is the duration of the longest decision so far, in nanoseconds.
 	longest *atomic.Int64
 }
@@ -49,6 +51,9 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 	case err != nil && g.revision != c.revision && c.hasRevision(g.revision):
 		c.failure.set(fmt.Errorf("it is unknown whether an earlier change is durable; start the server again (%w)", err))
 		err = fmt.Errorf("%w; start the server again (%w)", ErrInDoubt, err)
+	}
+	if err != nil {
+		c.recent.removeAfter(c.revision)
 	}
 	if c.failure.note(err) == nil {
 		c.revision = g.revision
@@ -106,13 +111,14 @@ func (c *committer) decideAll(r reader, g *groupRun) error {
 		default:
 			g.depends[i] = g.revision != c.revision
 			start := time.Now()
-			cs, ops, err := c.decide(r, p.decide, g.revision+1)
+			cs, ops, err := c.decide(r, p, g.revision+1)
 			if g.answers[i] = err; err == nil && len(ops) > 0 {
 				g.revision++
 				g.written = append(g.written, cs)
 				if err := r.apply(ops...); err != nil {
 					return err
 				}
+				c.recent.add(g.revision, ops)
 			}
 			c.longest.Store(max(c.longest.Load(), int64(time.Since(start))))
 		}
@@ -134,23 +140,38 @@ func (c *committer) hasRevision(revision Rev) bool {
 }
 
 // decide returns the decision's change set, and the operations that store it as revision rev. An
-// empty change set needs no operations.
-func (c *committer) decide(r reader, d Decision, rev Rev) (cs ChangeSet, ops []op, err error) {
+// empty change set needs no operations. A prepared decision does not run again if its result is
+// still right.
+func (c *committer) decide(r reader, p *pending, rev Rev) (cs ChangeSet, ops []op, err error) {
+	switch {
+	case p.prepared == nil:
+	case c.recent.allow(p.prepared):
+		return p.prepared.changes(c, r, rev)
+	case p.prepared.took > c.short:
+		return cs, nil, errStale
+	}
 	v := &View{r: r, now: c.now(), cache: map[Key]any{}}
-	if err = recoverPanic("a decision", func() error { cs, err = d(v); return err }); err != nil || cs.Empty() {
+	if err = recoverPanic("a decision", func() error { cs, err = p.decide(v); return err }); err != nil || cs.Empty() {
 		return cs, nil, err
 	}
-	if c.readOnly != nil {
-		return cs, nil, c.readOnly
-	}
-	cs.numberEntries(rev)
-	if c.outbox != nil {
-		if err := recoverPanic("the outbox", func() error { return addMessages(c.outbox, v, &cs, rev) }); err != nil {
-			return cs, nil, err
-		}
+	if cs, err = c.complete(v, cs, rev); err != nil {
+		return cs, nil, err
 	}
 	ops, err = operations(v, cs, rev)
 	return cs, ops, err
+}
+
+// complete adds to a change set what depends on the revision that stores it.
+func (c *committer) complete(v *View, cs ChangeSet, rev Rev) (ChangeSet, error) {
+	if c.readOnly != nil {
+		return cs, c.readOnly
+	}
+	cs.numberEntries(rev)
+	if c.outbox == nil {
+		return cs, nil
+	}
+	err := recoverPanic("the outbox", func() error { return addMessages(c.outbox, v, &cs, rev) })
+	return cs, err
 }
 
 // beginWatch calls f with all slivers before the group's changes, and with all later changes.

@@ -40,10 +40,15 @@ func encode(rev Rev, value any) ([]byte, error) {
 	if isDocument {
 		b = append(append(b, 0), d.Text...)
 	}
+	stamp(b, rev)
+	return b, nil
+}
+
+// stamp sets the revision of an encoded value.
+func stamp(b []byte, rev Rev) {
 	binary.BigEndian.PutUint64(b, uint64(rev))
 	b[0] = checksumMark
 	binary.BigEndian.PutUint32(b[8:], sumOf(b))
-	return b, nil
 }
 
 func sumOf(b []byte) uint32 {

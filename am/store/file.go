@@ -143,7 +143,7 @@ func checkIsStore(tx *bbolt.Tx) error {
 	if top.Bucket([]byte(metaBucket)) == nil {
 		return damaged(errNoSchema)
 	}
-	r := reader{top}
+	r := reader{top: top}
 	schema, err := schemaOf(r)
 	switch {
 	case errors.Is(err, errNoSchema):
@@ -172,5 +172,5 @@ func prepare(tx *bbolt.Tx) error {
 			return err
 		}
 	}
-	return reader{top}.apply(schemaOp(schemaVersion))
+	return reader{top: top}.apply(schemaOp(schemaVersion))
 }

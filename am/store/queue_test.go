@@ -18,10 +18,10 @@ func TestCallersTakeTurns(t *testing.T) {
 	var all sync.WaitGroup
 	wait := func(caller string, n int) {
 		all.Go(func() {
-			_ = s.CommitFor(context.Background(), caller, func(*View) (ChangeSet, error) {
+			_ = s.submit(&pending{ctx: context.Background(), caller: caller, decide: func(*View) (ChangeSet, error) {
 				order = append(order, caller)
 				return ChangeSet{}, errNo
-			})
+			}})
 		})
 		for s.queue.len() != n {
 			time.Sleep(10 * time.Microsecond)

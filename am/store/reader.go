@@ -37,7 +37,10 @@ type op struct {
 
 // reader reads one transaction. Its results are valid only during the transaction and must not
 // be changed. At a damaged or missing page, a reader panics with a value of type broken.
-type reader struct{ top *bbolt.Bucket }
+type reader struct {
+	top   *bbolt.Bucket
+	reads *reads // gets what is read; may be nil
+}
 
 type broken struct{ error }
 
@@ -50,7 +53,7 @@ func panicAsBroken() {
 func readerOf(tx *bbolt.Tx) (reader, error) {
 	defer panicAsBroken()
 	if top := tx.Bucket(root); top != nil {
-		return reader{top}, nil
+		return reader{top: top}, nil
 	}
 	return reader{}, damage("it has no buckets")
 }
@@ -62,6 +65,7 @@ func (r reader) bucket(name string) *bbolt.Bucket { return r.top.Bucket([]byte(n
 // get returns nil if the key does not exist.
 func (r reader) get(bucket string, key []byte) []byte {
 	defer panicAsBroken()
+	r.reads.addKey(bucket, key)
 	if b := r.bucket(bucket); b != nil {
 		return b.Get(key)
 	}
@@ -71,14 +75,20 @@ func (r reader) get(bucket string, key []byte) []byte {
 // scan calls f for each key that has the prefix and is at least first, in order, until f
 // returns false.
 func (r reader) scan(bucket string, prefix, first []byte, f func(k, v []byte) bool) {
+	end := r.reads.addRange(bucket, prefix, first)
 	c, k, v := r.seek(bucket, prefix, first)
-	for k != nil && bytes.HasPrefix(k, prefix) && f(k, v) {
+	for k != nil && bytes.HasPrefix(k, prefix) {
+		if !f(k, v) {
+			end(k)
+			return
+		}
 		k, v = next(c)
 	}
 }
 
 // backwards calls f for each key of a bucket, last first, until f returns false.
 func (r reader) backwards(bucket string, f func(k, v []byte) bool) {
+	r.reads.addRange(bucket, nil, nil)
 	b := r.bucket(bucket)
 	if b == nil {
 		return

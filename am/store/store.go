@@ -29,8 +29,8 @@ var ErrInDoubt = errors.New("it is unknown whether the change is durable")
 var ErrClosed = errors.New("the store is closed")
 
 // Decision reads a view and returns the changes to make, or an error that Commit returns
-// unchanged. Commit runs it at most once. A Decision must not use the view after it has
-// returned, must not wait, and must not have side effects.
+// unchanged. It may run several times, and only its last run counts. A Decision must not use the view
+// after it has returned, must not wait, and must not have side effects.
 type Decision func(*View) (ChangeSet, error)
 
 // Options are the store's settings; the zero value is usable.
@@ -42,6 +42,9 @@ type Options struct {
 	// GroupTime is the maximum total duration of the decisions of one write; 0 means 20 ms.
 	// When it has passed, the remaining decisions wait for the next write.
 	GroupTime time.Duration
+	// Short is the longest duration of a decision of CommitFor that may run in the commit, where all
+	// other changes wait for it; 0 means 5 ms.
+	Short time.Duration
 	// Site is the name of the store's site. A new store records the name and the identity of its
 	// file. Open refuses the store for any other site, and refuses a copy. If Site is "", Open
 	// checks neither the site nor the identity.
@@ -89,8 +92,10 @@ type pending struct {
 	ctx    context.Context
 	caller string // see CommitFor
 	decide Decision
-	watch  func([]ChangeSet) // see Watch; nil for a decision
-	answer chan error
+	// prepared is the result of the decision outside of the commit; nil if it did not run there.
+	prepared *prepared
+	watch    func([]ChangeSet) // see Watch; nil for a decision
+	answer   chan error
 }
 
 // Open opens or creates the store in the file path. A file of an older schema is copied to
@@ -136,8 +141,9 @@ func start(db *database, o Options) (*Store, error) {
 	}
 	o.MaxGroup = cmp.Or(o.MaxGroup, 256)
 	o.GroupTime = cmp.Or(o.GroupTime, 20*time.Millisecond)
+	o.Short = cmp.Or(o.Short, 5*time.Millisecond)
 	s := &Store{db: db, opt: o, failure: &failure{notify: o.Broken}, queue: newQueue(), done: make(chan struct{})}
-	c := &committer{db: db, now: o.Now, outbox: o.Outbox, groupTime: o.GroupTime, readOnly: o.ReadOnly, failure: s.failure, longest: &s.longest, published: &s.revision}
+	c := &committer{db: db, now: o.Now, outbox: o.Outbox, groupTime: o.GroupTime, short: o.Short, readOnly: o.ReadOnly, failure: s.failure, longest: &s.longest, published: &s.revision}
 	if err := db.read(func(r reader) error { c.revision = (&View{r: r}).Revision(); return nil }); err != nil {
 		return nil, errors.Join(err, db.close())
 	}
@@ -172,12 +178,30 @@ func (s *Store) run(c *committer) {
 // Commit runs the decision and returns nil when its changes are durable.
 // Otherwise it returns the decision's own error, ErrClosed, an error that wraps
 // ErrNotCommitted, or the error of ctx if ctx ended before the decision's turn.
-func (s *Store) Commit(ctx context.Context, d Decision) error { return s.CommitFor(ctx, "", d) }
+//
+// The decision runs in the commit, where all other changes wait for it. So it must be quick.
+func (s *Store) Commit(ctx context.Context, d Decision) error {
+	return s.submit(&pending{ctx: ctx, decide: d})
+}
 
-// CommitFor does what Commit does, on behalf of the named caller. Decisions of different callers take turns.
-// Commit uses the name "", which stands for the site itself.
+// CommitFor does what Commit does, on behalf of the named caller. Changes of different callers take
+// turns. Commit uses the name "", which stands for the site itself.
+//
+// The decision may take long, since it runs on a view of the published state, for which nobody waits.
+// The commit only checks that nothing has changed that the decision has read. Else the decision
+// runs again: in the commit if it is short, and otherwise on another view, a few times at most.
+// Then CommitFor returns ErrContended. An error or an empty change set is returned from a view.
 func (s *Store) CommitFor(ctx context.Context, caller string, d Decision) error {
-	return s.submit(&pending{ctx: ctx, caller: caller, decide: d})
+	for range maxAttempts {
+		p, err := s.prepare(ctx, d)
+		if err != nil || p.cs.Empty() {
+			return err
+		}
+		if err := s.submit(&pending{ctx: ctx, caller: caller, decide: d, prepared: p}); !errors.Is(err, errStale) {
+			return err
+		}
+	}
+	return ErrContended
 }
 
 // Watch calls f with a change set of all slivers, and then, after each write, with the change sets

@@ -76,7 +76,7 @@ func newSite(t testing.TB, instance string, first int) *site {
 	}
 	w := &site{t: t, key: filepath.Join(dir, "key"), options: Options{
 		Settings: s, State: filepath.Join(dir, "state"), Socket: filepath.Join(dir, "x.sock"),
-		Claims: Root, // the testbeds of other tests must not use the same user ids, which share limits
+		Claims:  Root, // the testbeds of other tests must not use the same user ids, which share limits
 		Program: program, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}}
 	private, public, err := newHostKey()

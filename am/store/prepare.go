@@ -1,0 +1,208 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"patchbay/am"
+)
+
+// ErrContended is returned by CommitFor if other changes kept changing what a long decision rests
+// on. Nothing has changed.
+var ErrContended = errors.New("other changes kept changing what the decision rests on")
+
+const (
+	// maxAttempts limits how often a long decision is prepared.
+	maxAttempts = 8
+	// maxRecent limits the recent operations, in memory. A decision whose preparation took longer
+	// than these is prepared again.
+	maxRecent = 1 << 14
+)
+
+// errStale is the answer for a prepared decision that rests on something that has changed.
+var errStale = errors.New("what the decision rests on has changed")
+
+// prepared is the result of a decision that has run on the published state.
+type prepared struct {
+	base  Rev // the revision of that state
+	now   time.Time
+	reads reads
+	cs    ChangeSet
+	ops   []op // for all records of cs but the journal's
+	cache map[Key]any
+	took  time.Duration
+}
+
+// prepare runs a decision outside of the commit.
+func (s *Store) prepare(ctx context.Context, d Decision) (*prepared, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p := &prepared{now: s.opt.Now(), cache: map[Key]any{}, reads: reads{keys: map[string]struct{}{}}}
+	return p, s.reading(func() error {
+		return s.db.read(func(r reader) error {
+			p.base = (&View{r: r}).Revision()
+			began := time.Now()
+			r.reads = &p.reads
+			err := recoverPanic("a decision", func() (err error) {
+				v := &View{r: r, now: p.now, cache: p.cache}
+				if p.cs, err = d(v); err == nil {
+					p.ops, err = operations(v, p.cs.ofJournal(false), 0)
+				}
+				return err
+			})
+			p.took = time.Since(began)
+			return err
+		})
+	})
+}
+
+// changes returns the change set and its operations for the revision rev.
+func (p *prepared) changes(c *committer, r reader, rev Rev) (ChangeSet, []op, error) {
+	v, cs := &View{r: r, now: p.now, cache: p.cache}, p.cs
+	cs, err := c.complete(v, cs, rev)
+	if err != nil {
+		return cs, nil, err
+	}
+	journal, err := operations(v, cs.ofJournal(true), rev)
+	for _, o := range p.ops {
+		if o.value != nil && o.bucket != calendarBucket && o.bucket != bySlice && o.bucket != byExpiry {
+			stamp(o.value, rev)
+		}
+	}
+	return cs, append(journal, p.ops...), err
+}
+
+// reads are what a decision rests on.
+type reads struct {
+	keys   map[string]struct{} // bucket, 0, key
+	ranges []keyRange
+	holds  []func(*am.Hold) bool // see View.CalendarOf
+	memory []func() bool         // see View.RestOn
+}
+
+// keyRange are the keys from first to last that begin with prefix. If last is nil, there is no last
+// key.
+type keyRange struct {
+	bucket              string
+	prefix, first, last []byte
+}
+
+func (r *keyRange) contains(key []byte) bool {
+	return bytes.HasPrefix(key, r.prefix) && bytes.Compare(key, r.first) >= 0 && (r.last == nil || bytes.Compare(key, r.last) <= 0)
+}
+
+func readKey(bucket string, key []byte) string { return bucket + "\x00" + string(key) }
+
+func (r *reads) addKey(bucket string, key []byte) {
+	if r != nil {
+		r.keys[readKey(bucket, key)] = struct{}{}
+	}
+}
+
+// addRange returns a function that sets the last key of the range.
+func (r *reads) addRange(bucket string, prefix, first []byte) (end func(last []byte)) {
+	if r == nil || bucket == calendarBucket {
+		return func([]byte) {}
+	}
+	r.ranges = append(r.ranges, keyRange{bucket: bucket, prefix: bytes.Clone(prefix), first: bytes.Clone(first)})
+	i := len(r.ranges) - 1
+	return func(last []byte) { r.ranges[i].last = bytes.Clone(last) }
+}
+
+// concern reports whether the operation o has changed what was read.
+func (r *reads) concern(o *op) bool {
+	if _, ok := r.keys[readKey(o.bucket, o.key)]; ok {
+		return true
+	}
+	for i := range r.ranges {
+		if r.ranges[i].bucket == o.bucket && r.ranges[i].contains(o.key) {
+			return true
+		}
+	}
+	if o.bucket != calendarBucket || o.value == nil || len(r.holds) == 0 {
+		return false
+	}
+	var h am.Hold
+	if readHold(o.key, o.value, &h) != nil {
+		return true
+	}
+	for _, f := range r.holds {
+		if f(&h) {
+			return true
+		}
+	}
+	return false
+}
+
+// RestOn says that the decision rests on something outside of the store, such as settings. If
+// unchanged returns false when the changes are about to be written, the decision runs again.
+func (v *View) RestOn(unchanged func() bool) {
+	if r := v.r.reads; r != nil {
+		r.memory = append(r.memory, unchanged)
+	}
+}
+
+// CalendarOf does what Calendar does. The decision then rests on the entries for which concerns
+// returns true: if one of these is added or replaced before the decision's changes are written, the
+// decision runs again. It need not do so when an entry is deleted, because then there is only more
+// room. concerns is called after the decision, in the commit, and must be quick.
+func (v *View) CalendarOf(concerns func(*am.Hold) bool, f func(*am.Hold) bool) error {
+	if r := v.r.reads; r != nil {
+		r.holds = append(r.holds, concerns)
+	}
+	return v.scanCalendar(f)
+}
+
+// recent has the operations of the last revisions, oldest first.
+type recent struct {
+	list  []recentOp
+	since Rev // it has all operations after this revision
+}
+
+type recentOp struct {
+	rev Rev
+	op
+}
+
+func (r *recent) add(rev Rev, ops []op) {
+	for _, o := range ops {
+		if o.bucket != calendarBucket {
+			o.value = nil // only the values of the calendar are compared
+		}
+		r.list = append(r.list, recentOp{rev, o})
+	}
+	if half := len(r.list) - maxRecent/2; len(r.list) > maxRecent {
+		r.since = r.list[half-1].rev
+		r.list = append([]recentOp(nil), r.list[half:]...)
+	}
+}
+
+// removeAfter removes the operations of revisions that were not written.
+func (r *recent) removeAfter(rev Rev) {
+	n := len(r.list)
+	for n > 0 && r.list[n-1].rev > rev {
+		n--
+	}
+	r.list = r.list[:n]
+}
+
+// allow reports whether nothing has changed on which p rests.
+func (r *recent) allow(p *prepared) bool {
+	if p.base < r.since {
+		return false
+	}
+	for _, unchanged := range p.reads.memory {
+		if !unchanged() {
+			return false
+		}
+	}
+	for i := len(r.list) - 1; i >= 0 && r.list[i].rev > p.base; i-- {
+		if p.reads.concern(&r.list[i].op) {
+			return false
+		}
+	}
+	return true
+}
