@@ -72,7 +72,7 @@ type Bound struct {
 // Bind chooses components for all nodes of the request r, and network resources for its links, from
 // the time from up to until. A zero until means that no end is known. Bind fails with an
 // *UnsatisfiedError, or with the error of the calendar. It reserves nothing: only stored slivers
-// hold resources. So call Bind inside the decision of Store.Commit that stores the slivers.
+// hold resources. So call Bind inside the decision of Store.CommitFor that stores the slivers.
 func Bind(r *Request, from, until time.Time, v *View) (Binding, error) {
 	x, err := v.without(r.Kept).occupy(from, until, am.HashOf(r.Slice))
 	if err != nil {

@@ -88,10 +88,12 @@
 //   - nodes without room: other nodes move, so that a request is not refused only because of its
 //     order. The number of steps is limited, because requests may be hostile: [placement],
 //     [maxSteps].
-//   - requests of parts that all differ: each part is compared with the whole inventory, while other
-//     callers wait. So the comparisons are counted, and a request with too many is refused: [work].
-//   - constraints: they are compared once for each kind of component, before the decision, for
-//     which other callers wait: [Request.Prepare].
+//   - requests of parts that all differ: each part is compared with the whole inventory. So the
+//     comparisons are counted, and a request with too many is refused: [work].
+//   - constraints: they are compared once for each kind of component, and not again when a request is bound
+//     again: [Request].
+//   - bindings that take long: they are made on a view. They stay possible while no other sliver takes one of
+//     their components, tags or addresses: [Binding.Takes].
 //   - equally good components: the first in the inventory is taken, whatever its component_id. The
 //     operator decides the order, and pc2 comes before pc10: [run].
 //   - shared hosts: preferences that take too much are left out until all nodes are bound, and then

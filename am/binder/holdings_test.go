@@ -203,3 +203,28 @@ func TestFreePublicAddresses(t *testing.T) {
 	x.remove(other)
 	want(1)
 }
+
+// TestTakes checks which holds of others contradict a binding on the component c1, with its interface on the tag 7 and
+// a public address.
+func TestTakes(t *testing.T) {
+	v := rows(t, "  - {names: c1..c2, exclusive: true, sliver_types: [pc]}\n")
+	address := netip.MustParseAddr("192.0.2.1")
+	b := Binding{Nodes: []Bound{{Component: v.Components[0], PublicAddress: address, Interfaces: []am.Interface{{VLAN: 7}, {}}}}}
+	key := func(i int) []byte { return []byte(v.Components[i].URN.Key()) }
+	for _, tt := range []struct {
+		rule string
+		hold am.Hold
+		want bool
+	}{
+		{"its component", am.Hold{Component: key(0)}, true},
+		{"its component under another URN", am.Hold{Component: []byte("older"), ComponentName: []byte("c1")}, true},
+		{"its tag", am.Hold{Component: key(1), Interfaces: []am.InterfaceHold{{}, {VLAN: 7}}}, true},
+		{"its public address", am.Hold{Component: key(1), PublicAddress: address}, true},
+		{"others", am.Hold{Component: key(1), ComponentName: []byte("c2"), PublicAddress: address.Next(), Interfaces: []am.InterfaceHold{{}, {VLAN: 8}}}, false},
+		{"nothing", am.Hold{}, false},
+	} {
+		if got := b.Takes(&tt.hold); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.rule, got, tt.want)
+		}
+	}
+}

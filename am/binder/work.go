@@ -10,7 +10,7 @@ import (
 // 10,000 components. Nodes that differ need more, since each of them is compared with all components.
 const maxWork = 4_000_000
 
-// work counts what Bind does inside the decision, for which other calls wait. One unit is a check of
+// work counts what Bind does. One unit is a check of
 // one component for one node, some 30 ns. Every loop over parts of the inventory that runs once for
 // each part of a request, or for each different one, adds its length before it runs.
 type work struct{ done, limit int }

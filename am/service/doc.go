@@ -26,8 +26,8 @@
 //     credential ends: [attempt.define].
 //   - requests of one slice: together they have the limits of one request, so that Describe can
 //     always answer: [Service.ManifestOf].
-//   - large slices: the decision runs first on a read view, so that a refused call does not delay
-//     the changes of others: [largeSlice].
+//   - decisions of calls: they run outside of the commit, for which others wait; the commit checks that
+//     nothing has changed on which they rest: [patchbay/am/store.Store.CommitFor].
 //   - SSH keys: a slice has at most 4 MiB of them, because every record and manifest repeats them:
 //     [maxKeyBytes].
 //   - repeated renewals: the journal joins them in one entry with a count; the audit has a line

@@ -18,8 +18,8 @@ type Memory struct {
 	limits  rspec.Limits
 	largest int64
 	budget  *budget.Budget
-	// parsing has a value while a large request is parsed or templates are compiled. Only one
-	// call does so at a time, because that takes several times the memory of its result.
+	// parsing has a value while a large request is parsed or bound, or templates are compiled. Only one
+	// call does so at a time, because that takes much memory or processor time.
 	parsing chan struct{}
 
 	mu    sync.Mutex

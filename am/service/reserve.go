@@ -175,11 +175,17 @@ func (a *attempt) bindSlivers(ctx context.Context) error {
 	if a.emptySite {
 		return a.bindEmptySite()
 	}
-	err := a.bindOnce(ctx)
-	if err != nil && mayBeInUse(err) && a.endLeases(ctx) {
-		err = a.bindOnce(ctx)
+	bind := func() error {
+		err := a.bindOnce(ctx)
+		if err != nil && mayBeInUse(err) && a.endLeases(ctx) {
+			err = a.bindOnce(ctx)
+		}
+		return err
 	}
-	return err
+	if len(a.request.Text()) < rspec.Large {
+		return bind()
+	}
+	return a.memory.inTurn(ctx, a.grant.Caller().Key(), true, bind) // or large requests would take all processors
 }
 
 func mayBeInUse(err error) bool {
@@ -227,7 +233,8 @@ func (a *attempt) check(v *store.View, isBinding bool) (err error) {
 	return limitAccounts(a.accounts, len(a.request.Nodes))
 }
 
-// bindOnce binds the nodes in one decision. In a preview, the decision only reads the store.
+// bindOnce binds the nodes in one decision, which runs outside of the commit. In a preview, the decision only
+// reads the store.
 func (a *attempt) bindOnce(ctx context.Context) error {
 	a.cut = shortenedLeases{}
 	a.document = am.Document{

@@ -49,7 +49,9 @@
 //   - first write: both meta pages are written again and synced at the start, because the newer
 //     one may be in memory only: [rewriteMetaPages].
 //   - fairness: callers take turns. When the decisions of a write have taken 20 ms together, the
-//     others wait for the next write: [Store.CommitFor].
+//     others wait for the next write: [Options].
+//   - long decisions: those of callers run on a view. The commit checks the keys, ranges and entries of
+//     the calendar that they have read against the operations of the latest revisions: [Store.CommitFor].
 //   - address space: the file is mapped with 1 GiB or twice its size, so that no change waits for
 //     a long read to end: [minMapSize].
 //   - full disk: the server allocates 64 MiB beyond the file's size, so that slivers can still be
