@@ -89,11 +89,11 @@ import expvar | | adds itself to a server that nobody asked for
 import net/http/pprof | | adds itself to a server that nobody asked for
 import html/template | | nobody is shown HTML
 import text/template | am/site/configread.go inventory/local.go inventory/lxd/inventory.go | a template knows nothing of what it writes; these three write YAML of an operator's words, which are quoted first
-encoding/xml.Unmarshal | cmd/patchbay/experimenter_caller.go am/site/check/credential.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
+encoding/xml.Unmarshal | am/client/session/caller.go am/site/check/credential.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
 encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
-import os/exec | inventory/lxd/inside/inside.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/linktest inventory/local/node inventory/local/setup inventory/local/supervisor | who starts programs is a short list
+import os/exec | inventory/lxd/inside/inside.go am/client/ownsite/host.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/linktest inventory/local/node inventory/local/setup inventory/local/supervisor | who starts programs is a short list
 os.StartProcess | inventory/local/agent/apply.go inventory/lxd/run.go | as os/exec; both start this executable again
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/local/agent/children.go | PID 1 of a node starts what logs in

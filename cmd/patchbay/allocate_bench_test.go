@@ -65,7 +65,7 @@ func benchmarkPairs(b *testing.B, clients int) {
 	begin := make(chan bool)
 	for i := range clients {
 		me := s.newAuditUser(fmt.Sprint("u", i))
-		pair, err := tls.LoadX509KeyPair(me.certFile, me.keyFile)
+		pair, err := tls.LoadX509KeyPair(me.CertFile, me.KeyFile)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -73,9 +73,9 @@ func benchmarkPairs(b *testing.B, clients int) {
 		all.Go(func() {
 			c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true}}, Timeout: time.Minute}
 			defer c.CloseIdleConnections()
-			creds := client.Credentials(me.forSlice())
-			allocate := encoded(b, "Allocate", me.sliceURN, creds, request, rspec3("GENI"))
-			remove := encoded(b, "Delete", []xmlrpc.Value{me.sliceURN}, creds, xmlrpc.Struct{})
+			creds := client.Credentials(me.ForSlice())
+			allocate := encoded(b, "Allocate", me.SliceURN, creds, request, rspec3("GENI"))
+			remove := encoded(b, "Delete", []xmlrpc.Value{me.SliceURN}, creds, xmlrpc.Struct{})
 			ask(c, allocate)
 			ask(c, remove)
 			ready.Done()

@@ -3,72 +3,16 @@ package main
 import (
 	"archive/zip"
 	"bytes"
-	"encoding/pem"
 	"fmt"
-	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"patchbay/am/client/userfolder"
 	"patchbay/am/site"
-	"patchbay/credentials/cert"
 )
-
-// serverCAFile is the file in a user's folder with the certificates of the server.
-const serverCAFile = "server-ca.pem"
-
-// port returns "0" if the server chooses the port.
-func (t *trialSite) port() string {
-	u, err := url.Parse(t.URL)
-	if err != nil {
-		return ""
-	}
-	return u.Port()
-}
-
-// aggregateFiles returns aggregate.yaml and, if the server's certificates are self-signed, a file
-// with these certificates. If the server chooses its port, the URL is unknown, and aggregateFiles
-// returns no files.
-func (t *trialSite) aggregateFiles() ([]site.File, error) {
-	if t.port() == "0" {
-		return nil, nil
-	}
-	text := fmt.Appendf(nil, "# The URL of the aggregate manager, and the file with its certificates.\nurl: %s\n", t.URL)
-	if t.config.TrialAuthority.Serve {
-		text = fmt.Appendf(text, "# The authority, where \"patchbay up\" and \"patchbay login\" get credentials.\nauthority: %s\n", strings.TrimSuffix(t.URL, "/am/3.0"))
-	}
-	ca, err := t.serverCA()
-	if err != nil {
-		return nil, err
-	}
-	if ca == nil {
-		return []site.File{{Name: aggregateName, Content: text, Mode: 0o644}}, nil
-	}
-	return []site.File{{Name: aggregateName, Content: fmt.Appendf(text, "ca: %s\n", serverCAFile), Mode: 0o644}, {Name: serverCAFile, Content: ca, Mode: 0o644}}, nil
-}
-
-// serverCA returns nil unless all certificates of the server are self-signed.
-func (t *trialSite) serverCA() ([]byte, error) {
-	var all []byte
-	for _, pair := range t.config.Keys {
-		text, err := site.ReadRegular(pair.Certificate)
-		if err != nil {
-			return nil, err
-		}
-		list, err := cert.ParsePEM(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", pair.Certificate, err)
-		}
-		c := list[0]
-		if c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) != nil {
-			return nil, nil
-		}
-		all = append(all, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
-	}
-	return all, nil
-}
 
 // bundleReadme is the format of README.txt in a bundle.
 const bundleReadme = `For %[1]s, an experimenter of %[2]s
@@ -96,17 +40,17 @@ With omni (https://github.com/GENI-NSF/geni-tools), perhaps installed as omni.py
 `
 
 // bundle always returns the same zip for the same files.
-func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
-	request := filepath.Join(t.dir, site.RequestName)
-	files := []string{u.path("cert.pem"), u.path("key.pem"), u.path("usercred.xml"), filepath.Join(u.Dir, u.publicKeys()), filepath.Join(u.Dir, aggregateName)}
-	for _, f := range []string{filepath.Join(u.Dir, "id_ed25519"), filepath.Join(u.Dir, serverCAFile), request} {
-		if exists(f) {
+func bundle(t *userfolder.Trial, u *userfolder.User) ([]byte, error) {
+	request := filepath.Join(t.Dir, site.RequestName)
+	files := []string{u.Path("cert.pem"), u.Path("key.pem"), u.Path("usercred.xml"), filepath.Join(u.Dir, u.PublicKeys()), filepath.Join(u.Dir, userfolder.AggregateName)}
+	for _, f := range []string{filepath.Join(u.Dir, "id_ed25519"), filepath.Join(u.Dir, userfolder.ServerCAFile), request} {
+		if userfolder.FileExists(f) {
 			files = append(files, f)
 		}
 	}
-	own := slicesIn(u.Dir)
+	own := userfolder.Slices(u.Dir)
 	for _, s := range own {
-		files = append(files, filepath.Join(u.Dir, slicesDir, s+"-cred.xml"))
+		files = append(files, filepath.Join(u.Dir, userfolder.SlicesDir, s+"-cred.xml"))
 	}
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
@@ -121,8 +65,8 @@ func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
 			return nil, err
 		}
 		name := filepath.Base(file)
-		if filepath.Base(filepath.Dir(file)) == slicesDir {
-			name = path.Join(slicesDir, name)
+		if filepath.Base(filepath.Dir(file)) == userfolder.SlicesDir {
+			name = path.Join(userfolder.SlicesDir, name)
 		}
 		if made.IsZero() {
 			made = info.ModTime()
@@ -131,8 +75,8 @@ func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
 			return nil, err
 		}
 	}
-	readme := t.readme(u, own, exists(request))
-	for _, f := range []site.File{{Name: "omni_config", Content: t.omniConfig(u, ""), Mode: 0o644}, {Name: "README.txt", Content: readme, Mode: 0o644}} {
+	readme := readme(t, u, own, userfolder.FileExists(request))
+	for _, f := range []site.File{{Name: "omni_config", Content: t.OmniConfig(u, ""), Mode: 0o644}, {Name: "README.txt", Content: readme, Mode: 0o644}} {
 		f.Name = path.Join(u.Name, f.Name)
 		if err := pack(z, f, made); err != nil {
 			return nil, err
@@ -141,9 +85,6 @@ func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
 	err := z.Close()
 	return out.Bytes(), err
 }
-
-// slicesDir is the folder of slice credentials in a user's folder.
-const slicesDir = "slices"
 
 func pack(z *zip.Writer, f site.File, modified time.Time) error {
 	h := &zip.FileHeader{Name: f.Name, Method: zip.Deflate, Modified: modified.UTC()}
@@ -155,11 +96,11 @@ func pack(z *zip.Writer, f site.File, modified time.Time) error {
 	return err
 }
 
-func (t *trialSite) readme(u *trialUser, userSlices []string, hasRequest bool) []byte {
-	keys, more := u.file("key.pem")+" and id_ed25519 are private keys", ""
+func readme(t *userfolder.Trial, u *userfolder.User, userSlices []string, hasRequest bool) []byte {
+	keys, more := u.File("key.pem")+" and id_ed25519 are private keys", ""
 	if len(u.SSHKey) == 0 {
-		keys = u.file("key.pem") + " is a private key"
-		more = "\nLog in to nodes with your own SSH key, whose public half is in " + ownKeys + ".\nAdd its private half to your SSH agent or to ~/.ssh.\n"
+		keys = u.File("key.pem") + " is a private key"
+		more = "\nLog in to nodes with your own SSH key, whose public half is in " + userfolder.OwnKeys + ".\nAdd its private half to your SSH agent or to ~/.ssh.\n"
 	}
 	slice, example := "SLICE", "write one into request.xml."
 	if len(userSlices) > 0 {

@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"patchbay/am/client/session"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/credentials/trial"
@@ -27,7 +28,7 @@ type classUser struct {
 }
 
 // makeClass creates nothing if the input for any user has a mistake.
-func (o *userOptions) makeClass(t *trialSite, c console) error {
+func (o *userOptions) makeClass(t *userfolder.Trial, c console) error {
 	now := time.Now()
 	class, err := o.members()
 	if err != nil {
@@ -41,11 +42,11 @@ func (o *userOptions) makeClass(t *trialSite, c console) error {
 	}
 	var expires time.Time
 	if o.Slice != "" {
-		if expires, err = t.expiry(o.life, now); err != nil {
+		if expires, err = expiryOf(t, o.life, now); err != nil {
 			return err
 		}
 	}
-	if o.Bundle != "" && t.port() == "0" {
+	if o.Bundle != "" && t.Port() == "0" {
 		return errors.New("--bundle: the site listens on any free port; set listen or public_url in the configuration, so that the bundles can contain the site's URL")
 	}
 	done := newTable(c.out, &listOptions{Wide: true}, now)
@@ -59,15 +60,15 @@ func (o *userOptions) makeClass(t *trialSite, c console) error {
 		return err
 	}
 	if u, err := url.Parse(t.URL); o.Bundle != "" && err == nil && site.IsLoopbackName(u.Hostname()) {
-		fmt.Fprintf(c.out, "\n%s cannot be reached from other machines. For users on other machines, set public_url in\n%s, restart the server, and repeat the command.\n", t.URL, t.config.Origin.File)
+		fmt.Fprintf(c.out, "\n%s cannot be reached from other machines. For users on other machines, set public_url in\n%s, restart the server, and repeat the command.\n", t.URL, t.Config.Origin.File)
 	}
 	return nil
 }
 
-func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Time, done *table) error {
+func (o *userOptions) makeMember(t *userfolder.Trial, m classUser, expires, now time.Time, done *table) error {
 	var what []string
 	isNew := !t.HasUser(m.name)
-	u, made, err := t.writeUserWithKeys(m.name, m.keys, o.Renew, now)
+	u, made, err := t.WriteUserWithKeys(m.name, m.keys, o.Renew, now)
 	if err != nil {
 		return err
 	}
@@ -77,8 +78,8 @@ func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Ti
 	case made:
 		what = append(what, "changed")
 	}
-	if m.slice != "" && (o.Renew || !u.hasCredential(m.slice, now)) {
-		if _, _, _, err := t.writeSlice(m.slice, u.Name, expires, now); err != nil {
+	if m.slice != "" && (o.Renew || !hasCredential(u, m.slice, now)) {
+		if _, _, _, err := t.WriteSlice(m.slice, u.Name, expires, now); err != nil {
 			return err
 		}
 		what = append(what, "slice")
@@ -86,7 +87,7 @@ func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Ti
 	file := ""
 	if o.Bundle != "" {
 		file = filepath.Join(o.Bundle, u.Name+".zip")
-		packed, err := t.bundle(u)
+		packed, err := bundle(t, u)
 		if err != nil {
 			return err
 		}
@@ -104,13 +105,14 @@ func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Ti
 	return nil
 }
 
-func (u *trialUser) hasCredential(slice string, now time.Time) bool {
-	text, err := site.ReadRegular(u.credentialFile(slice))
+// hasCredential reports whether the user has a valid credential of the slice.
+func hasCredential(u *userfolder.User, slice string, now time.Time) bool {
+	text, err := site.ReadRegular(u.CredentialFile(slice))
 	if err != nil {
 		return false
 	}
-	c, err := readCredential(text)
-	return err == nil && now.Before(c.expires)
+	c, err := session.ReadCredential(text)
+	return err == nil && now.Before(c.Expires)
 }
 
 func (o *userOptions) members() (class []classUser, err error) {
@@ -196,7 +198,7 @@ func readCSV(file string, text []byte) (class []classUser, err error) {
 }
 
 // check sets the SSH keys and the slice of each user of a class, and returns all mistakes.
-func (o *userOptions) check(t *trialSite, class []classUser) (wrong []string) {
+func (o *userOptions) check(t *userfolder.Trial, class []classUser) (wrong []string) {
 	users, owned := map[string]string{}, map[string]string{} // places by name
 	for i := range class {
 		m := &class[i]
@@ -236,7 +238,7 @@ func (o *userOptions) check(t *trialSite, class []classUser) (wrong []string) {
 		if !isTaken {
 			continue
 		}
-		if has := t.otherOwner(m.slice, folded); has != "" {
+		if has := t.OtherOwner(m.slice, folded); has != "" {
 			note("%s owns the slice %s; choose another --slice", has, m.slice)
 		}
 	}
@@ -253,22 +255,7 @@ func (m *classUser) readKey() (err error) {
 	case isKeyText(m.key):
 		m.keys, err = trial.ParseSSHKeys([]byte(m.key))
 	default:
-		m.keys, err = readSSHKeys(m.key)
+		m.keys, err = userfolder.ReadSSHKeys(m.key)
 	}
 	return err
-}
-
-func readSSHKeys(file string) ([]byte, error) {
-	text, err := site.ReadRegular(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no file %s", file)
-	}
-	if err != nil {
-		return nil, err
-	}
-	keys, err := trial.ParseSSHKeys(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return keys, nil
 }

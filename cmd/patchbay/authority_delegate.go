@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"
@@ -58,7 +58,7 @@ func (o *delegateOptions) Validate(args []string) (err error) {
 }
 
 func (o *delegateOptions) Run(ctx context.Context, c console) error {
-	t, unlock, err := o.site.lockTrial(ctx, c)
+	t, unlock, err := o.site.LockTrial(ctx, c.err)
 	if err != nil {
 		return err
 	}
@@ -69,29 +69,29 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	}
 	fmt.Fprintf(c.out, "%s may use the slice %s of %s; the credential is\n  %s\n", to.urn, o.Slice, from.URN, file)
 	if to.dir != "" {
-		fmt.Fprintf(c.out, "\nUse it with:\n  %s\n", display.CommandAt(t.config.Origin.File, "call", "--user", filepath.Base(to.dir), "--slice", o.Slice, "Status"))
+		fmt.Fprintf(c.out, "\nUse it with:\n  %s\n", display.CommandAt(t.Config.Origin.File, "call", "--user", filepath.Base(to.dir), "--slice", o.Slice, "Status"))
 	}
 	return nil
 }
 
 // delegate writes the credential to a file. It sets o.Slice to the name as it was first spelled.
-func (o *delegateOptions) delegate(t *trialSite) (from *trialUser, to receiver, file string, err error) {
-	if from, err = t.existingUser(o.From); err != nil {
+func (o *delegateOptions) delegate(t *userfolder.Trial) (from *userfolder.User, to receiver, file string, err error) {
+	if from, err = t.ExistingUser(o.From); err != nil {
 		return from, to, "", err
 	}
-	own := from.credentialFile(o.Slice)
+	own := from.CredentialFile(o.Slice)
 	credential, err := site.ReadRegular(own)
 	if errors.Is(err, fs.ErrNotExist) {
-		return from, to, "", fmt.Errorf("%s has no credential for the slice %s; %sget one with: %s", from.Name, o.Slice, suggestNames(o.Slice, slicesIn(from.Dir)), display.CommandAt(t.config.Origin.File, "slice", o.Slice, "--owner", from.Name))
+		return from, to, "", fmt.Errorf("%s has no credential for the slice %s; %sget one with: %s", from.Name, o.Slice, userfolder.SuggestNames(o.Slice, userfolder.Slices(from.Dir)), display.CommandAt(t.Config.Origin.File, "slice", o.Slice, "--owner", from.Name))
 	}
 	if err != nil {
 		return from, to, "", err
 	}
 	o.Slice = strings.TrimSuffix(filepath.Base(own), "-cred.xml") // as it was first spelled
-	if to, err = t.receiver(o.To); err != nil {
+	if to, err = receiverNamed(t, o.To); err != nil {
 		return from, to, "", err
 	}
-	if to.urn.Equal(from.URN) && !isDelegated(credential) {
+	if to.urn.Equal(from.URN) && !userfolder.IsDelegated(credential) {
 		return from, to, "", fmt.Errorf("%s already owns the slice %s; give another user or tool with --to", from.Name, o.Slice)
 	}
 	file = o.Output
@@ -102,7 +102,7 @@ func (o *delegateOptions) delegate(t *trialSite) (from *trialUser, to receiver, 
 	}
 	var expires time.Time
 	if o.life > 0 {
-		if expires, err = t.expiry(o.life, time.Now()); err != nil {
+		if expires, err = expiryOf(t, o.life, time.Now()); err != nil {
 			return from, to, "", err
 		}
 	}
@@ -113,26 +113,6 @@ func (o *delegateOptions) delegate(t *trialSite) (from *trialUser, to receiver, 
 	return from, to, file, site.ReplaceFile(file, text, 0o600)
 }
 
-// credentialFile ignores the case of the slice's name.
-func (u *trialUser) credentialFile(name string) string {
-	for _, have := range slicesIn(u.Dir) {
-		if strings.EqualFold(have, name) {
-			name = have
-		}
-	}
-	return filepath.Join(u.Dir, slicesDir, name+"-cred.xml")
-}
-
-// existingUser fails if the site has no such user.
-func (t *trialSite) existingUser(name string) (*trialUser, error) {
-	users := filepath.Join(t.dir, site.UsersDir)
-	if _, err := os.Lstat(filepath.Join(users, strings.ToLower(name))); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no user %s here; %screate it with: %s", name, suggestNames(name, userNamesIn(users)), display.CommandAt(t.config.Origin.File, "user", name))
-	}
-	u, _, err := t.writeUser(name, false, time.Now())
-	return u, err
-}
-
 // receiver is a user or tool that gets a delegated credential.
 type receiver struct {
 	urn         urn.URN
@@ -140,13 +120,13 @@ type receiver struct {
 	dir         string // the folder of a user or tool of this site; "" for others
 }
 
-// receiver returns the user or tool of that name at this site. If there is none, name must
+// receiverNamed returns the user or tool of that name at this site. If there is none, name must
 // be a file with the receiver's certificate.
-func (t *trialSite) receiver(name string) (receiver, error) {
-	for _, folder := range []string{site.UsersDir, toolsDir} {
-		dir := filepath.Join(t.dir, folder, strings.ToLower(name))
+func receiverNamed(t *userfolder.Trial, name string) (receiver, error) {
+	for _, folder := range []string{site.UsersDir, userfolder.ToolsDir} {
+		dir := filepath.Join(t.Dir, folder, strings.ToLower(name))
 		if folder == site.UsersDir {
-			dir = folderOfUser(t.dir, name)
+			dir = userfolder.Path(t.Dir, name)
 		}
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries { // the file name has the case of the first spelling
@@ -161,8 +141,8 @@ func (t *trialSite) receiver(name string) (receiver, error) {
 	}
 	r, err := readReceiver(name)
 	if err != nil {
-		have := append(userNamesIn(filepath.Join(t.dir, site.UsersDir)), userNamesIn(filepath.Join(t.dir, toolsDir))...)
-		return r, fmt.Errorf("--to %s: there is no user or tool of that name here (%w); %sgive a file with a certificate", name, err, suggestNames(name, have))
+		have := append(userfolder.Users(filepath.Join(t.Dir, site.UsersDir)), userfolder.Users(filepath.Join(t.Dir, userfolder.ToolsDir))...)
+		return r, fmt.Errorf("--to %s: there is no user or tool of that name here (%w); %sgive a file with a certificate", name, err, userfolder.SuggestNames(name, have))
 	}
 	return r, nil
 }
@@ -179,18 +159,15 @@ func readReceiver(file string) (receiver, error) {
 	return receiver{urn: list[0].URN, certificate: text}, nil
 }
 
-// isDelegated reports whether a credential was delegated by a user, not issued by an authority.
-func isDelegated(credential []byte) bool { return bytes.Contains(credential, []byte("<parent>")) }
-
 // sliceFile fails if the file holds a credential from an authority, which is never overwritten. It
 // also fails if the receiver has no folder at this site.
 func (r receiver) sliceFile(slice string) (string, error) {
 	if r.dir == "" {
 		return "", errors.New("the receiver has no folder here; give -o FILE for the credential")
 	}
-	file := filepath.Join(r.dir, slicesDir, slice+"-cred.xml")
+	file := filepath.Join(r.dir, userfolder.SlicesDir, slice+"-cred.xml")
 	text, err := site.ReadRegular(file)
-	if err == nil && !isDelegated(text) {
+	if err == nil && !userfolder.IsDelegated(text) {
 		return "", fmt.Errorf("%s already has its own credential for this slice, %s; give -o FILE for the delegated one", r.urn, file)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -198,6 +175,3 @@ func (r receiver) sliceFile(slice string) (string, error) {
 	}
 	return file, nil
 }
-
-// toolsDir holds a folder for each tool of the trial authority.
-const toolsDir = "tools"

@@ -21,6 +21,8 @@ import (
 
 	"patchbay/am/authority"
 	"patchbay/am/client"
+	"patchbay/am/client/session"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"
@@ -90,7 +92,7 @@ func (o *loginOptions) Run(ctx context.Context, c console) error {
 	if o.URL == "" {
 		return o.refresh(ctx, c)
 	}
-	if isUserFolder(o.Dir) {
+	if userfolder.IsUserFolder(o.Dir) {
 		return fmt.Errorf("%s has the files of a member already; choose another folder with --dir, or get a new credential with: %s", o.Dir, display.Command("login", "--dir", o.Dir))
 	}
 	u, err := o.join(ctx)
@@ -108,31 +110,31 @@ func (o *loginOptions) Run(ctx context.Context, c console) error {
 
 // refresh writes a new user credential, and the credential of a slice if one is named.
 func (o *loginOptions) refresh(ctx context.Context, c console) error {
-	x, err := openAuthority(o.Dir)
+	x, err := session.OpenAuthority(o.Dir)
 	if err != nil {
 		return err
 	}
 	if x == nil {
 		return fmt.Errorf("%s is not the folder of a member of an authority; log in with the URL and the code of an invitation", o.Dir)
 	}
-	defer x.close()
-	if err := x.userCredential(ctx); err != nil {
+	defer x.Close()
+	if err := x.UserCredential(ctx); err != nil {
 		return err
 	}
 	if o.URL == "" {
-		fmt.Fprintf(c.out, "%s has a new user credential.\n", x.user)
+		fmt.Fprintf(c.out, "%s has a new user credential.\n", x.User)
 	}
 	if o.JFed {
-		if err := o.writeJFed(c, x.user); err != nil {
+		if err := o.writeJFed(c, x.User); err != nil {
 			return err
 		}
 	}
 	if o.Slice == "" {
 		return nil
 	}
-	slice := urn.URN{Authority: x.user.Authority, Type: urn.Slice, Name: o.Slice}
-	file, expires := filepath.Join(o.Dir, slicesDir, o.Slice+"-cred.xml"), time.Now().Add(authority.FirstLease)
-	if err := x.sliceCredential(ctx, slice, file, expires, true); err != nil {
+	slice := urn.URN{Authority: x.User.Authority, Type: urn.Slice, Name: o.Slice}
+	file, expires := filepath.Join(o.Dir, userfolder.SlicesDir, o.Slice+"-cred.xml"), time.Now().Add(authority.FirstLease)
+	if err := x.SliceCredential(ctx, slice, file, expires, true); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(c.out, "The credential of %s is %s.\n", slice, file)
@@ -161,7 +163,7 @@ func (o *loginOptions) join(ctx context.Context) (u urn.URN, err error) {
 	if err != nil {
 		return u, err
 	}
-	ca := filepath.Join(o.Dir, serverCAFile) // so that all calls are with the server that has shown this certificate
+	ca := filepath.Join(o.Dir, userfolder.ServerCAFile) // so that all calls are with the server that has shown this certificate
 	if err := site.ReplaceFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: shown}), 0o644); err != nil {
 		return u, err
 	}
@@ -235,7 +237,7 @@ var managerName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_.]*$`)
 
 // writeJFed names the ECDSA certificate of the server, if it has one: Java clients get that.
 func (o *loginOptions) writeJFed(c console, u urn.URN) error {
-	a, err := readAggregate(o.Dir)
+	a, err := userfolder.ReadAggregate(o.Dir)
 	if err != nil {
 		return err
 	}
@@ -244,7 +246,7 @@ func (o *loginOptions) writeJFed(c console, u urn.URN) error {
 		err = errors.Join(err, readErr)
 		return text
 	}
-	chain, key, server := read(u.Name+"-cert.pem"), read(u.Name+"-key.pem"), read(serverCAFile)
+	chain, key, server := read(u.Name+"-cert.pem"), read(u.Name+"-key.pem"), read(userfolder.ServerCAFile)
 	if err != nil {
 		return err
 	}
@@ -311,22 +313,22 @@ func (o *loginOptions) write(ctx context.Context, a acceptance, server authority
 	if err != nil {
 		return err
 	}
-	yaml := fmt.Sprintf("# The URLs of the aggregate manager and the authority, and the file with their certificates.\nurl: %[1]s/am/3.0\nauthority: %[1]s\nca: %[2]s\n", o.URL, serverCAFile)
+	yaml := fmt.Sprintf("# The URLs of the aggregate manager and the authority, and the file with their certificates.\nurl: %[1]s/am/3.0\nauthority: %[1]s\nca: %[2]s\n", o.URL, userfolder.ServerCAFile)
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return err
 	}
-	keyName := ownKeys
+	keyName := userfolder.OwnKeys
 	files := []site.File{
 		{Name: u.Name + "-key.pem", Content: key, Mode: 0o600}, {Name: "authority.pem", Content: server.Authority, Mode: 0o644},
-		{Name: aggregateName, Content: []byte(yaml), Mode: 0o644}, {Name: serverCAFile, Content: server.Certificates, Mode: 0o644},
+		{Name: userfolder.AggregateName, Content: []byte(yaml), Mode: 0o644}, {Name: userfolder.ServerCAFile, Content: server.Certificates, Mode: 0o644},
 	}
 	if private != nil {
 		keyName = "id_ed25519.pub"
 		files = append(files, site.File{Name: "id_ed25519", Content: private, Mode: 0o600})
 	}
-	omni := omniSettings{User: u, Manager: a.manager.String(), URL: o.URL, Dir: dir, Keys: keyName, Authority: true}
-	files = append(files, site.File{Name: keyName, Content: public, Mode: 0o644}, site.File{Name: "omni_config", Content: omni.text(), Mode: 0o644},
+	omni := userfolder.OmniSettings{User: u, Manager: a.manager.String(), URL: o.URL, Dir: dir, Keys: keyName, Authority: true}
+	files = append(files, site.File{Name: keyName, Content: public, Mode: 0o644}, site.File{Name: "omni_config", Content: omni.Text(), Mode: 0o644},
 		site.File{Name: u.Name + "-cert.pem", Content: a.chain, Mode: 0o644})
 	if err := site.WriteFiles(o.Dir, files); err != nil {
 		return err
@@ -334,12 +336,12 @@ func (o *loginOptions) write(ctx context.Context, a acceptance, server authority
 	if err := os.Remove(filepath.Join(o.Dir, keyFile)); err != nil {
 		return err
 	}
-	x, err := openAuthority(o.Dir)
+	x, err := session.OpenAuthority(o.Dir)
 	if err != nil {
 		return err
 	}
-	defer x.close()
-	_, err = x.ma.CallAuthority(ctx, "create", "KEY", noCredentials, xmlrpc.Struct{{Name: "fields", Value: xmlrpc.Struct{
+	defer x.Close()
+	_, err = x.MemberAuthority.CallAuthority(ctx, "create", "KEY", session.NoCredentials, xmlrpc.Struct{{Name: "fields", Value: xmlrpc.Struct{
 		{Name: "KEY_MEMBER", Value: u.String()}, {Name: "KEY_TYPE", Value: "ssh"}, {Name: "KEY_PUBLIC", Value: string(bytes.TrimSpace(public))}, {Name: "KEY_DESCRIPTION", Value: "patchbay login"},
 	}}})
 	if refused, ok := errors.AsType[*client.AuthorityError](err); ok && refused.Code == client.DuplicateCode {
@@ -351,7 +353,7 @@ func (o *loginOptions) write(ctx context.Context, a acceptance, server authority
 // sshKeys returns no private key for a user with their own key.
 func (o *loginOptions) sshKeys(u urn.URN) (private, public []byte, err error) {
 	if o.SSHKey != "" {
-		public, err = readSSHKeys(o.SSHKey)
+		public, err = userfolder.ReadSSHKeys(o.SSHKey)
 		return nil, public, err
 	}
 	return trial.NewSSHKey(u.Name + "@" + u.Authority)

@@ -64,20 +64,6 @@ func TestLoginChecksTheAnswer(t *testing.T) {
 	if _, err := readAccepted(xmlrpc.Struct{{Name: "certificate", Value: certificate}, {Name: "aggregate", Value: manager}}, key, foreign.Certificate()); err == nil {
 		t.Error("a certificate of another authority is accepted")
 	}
-
-	x := &authorityClient{user: alice.URN}
-	answer := func(text []byte) xmlrpc.Value {
-		return []xmlrpc.Value{xmlrpc.Struct{{Name: "geni_type", Value: "geni_sfa"}, {Name: "geni_value", Value: string(text)}}}
-	}
-	file := filepath.Join(t.TempDir(), "alice-usercred.xml")
-	for rule, text := range map[string][]byte{"another user's": other.Credential, "no document": []byte("x\n[omni]")} {
-		if err := x.writeCredential(answer(text), alice.URN, file); err == nil || exists(file) {
-			t.Errorf("the credential is %s: %v", rule, err)
-		}
-	}
-	if err := x.writeCredential(answer(alice.Credential), alice.URN, file); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestShare gives a partner a login by the files of the site. The partner then

@@ -17,6 +17,7 @@ import (
 
 	"patchbay/am/audit"
 	"patchbay/am/authority"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"
@@ -92,7 +93,7 @@ func (o *authorityOptions) Validate(args []string) error {
 }
 
 func (o *authorityOptions) Run(ctx context.Context, c console) error {
-	t, unlock, err := o.list.site.lockTrial(ctx, c)
+	t, unlock, err := o.list.site.LockTrial(ctx, c.err)
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (o *authorityOptions) Run(ctx context.Context, c console) error {
 	return o.setRole(t, c)
 }
 
-func (o *authorityOptions) members(t *trialSite, c console, now time.Time) error {
+func (o *authorityOptions) members(t *userfolder.Trial, c console, now time.Time) error {
 	list, err := t.Members(o.All, now)
 	if err != nil {
 		return err
@@ -174,9 +175,9 @@ func (o *authorityOptions) groups(c console, list []authority.Group, empty strin
 	return done.flush(empty)
 }
 
-func (o *authorityOptions) invite(t *trialSite, c console, now time.Time) error {
+func (o *authorityOptions) invite(t *userfolder.Trial, c console, now time.Time) error {
 	url := cmp.Or(o.URL, strings.TrimSuffix(t.URL, "/am/3.0"))
-	if o.URL == "" && t.port() == "0" {
+	if o.URL == "" && t.Port() == "0" {
 		return errors.New("the site listens on any free port; give its URL with --url, or set listen or public_url in the configuration")
 	}
 	for _, name := range o.args {
@@ -190,23 +191,23 @@ func (o *authorityOptions) invite(t *trialSite, c console, now time.Time) error 
 		}
 		fmt.Fprintf(c.out, "%s, until %s%s:\n  patchbay login %s %s\n", name, now.Add(authority.InvitationLife).Format(time.DateOnly), note, url, code)
 	}
-	if s := t.config.TrialAuthority; !s.Serve || !s.Invite {
-		fmt.Fprintf(c.err, "The site does not accept invitations yet: set trial_authority: {serve: yes, invite: yes} in\n%s, and restart the server.\n", t.config.Origin.File)
+	if s := t.Config.TrialAuthority; !s.Serve || !s.Invite {
+		fmt.Fprintf(c.err, "The site does not accept invitations yet: set trial_authority: {serve: yes, invite: yes} in\n%s, and restart the server.\n", t.Config.Origin.File)
 	}
 	return nil
 }
 
 // remove also adds the members to the deny list, so that the site refuses their credentials.
-func (o *authorityOptions) remove(t *trialSite, c console, now time.Time) error {
+func (o *authorityOptions) remove(t *userfolder.Trial, c console, now time.Time) error {
 	for _, name := range o.args {
 		if err := t.Remove(name, now); err != nil {
 			return err
 		}
 		u := urn.URN{Authority: t.URN().Authority, Type: urn.User, Name: name}
-		if err := deny(t.config, u, "removed from the trial authority by "+audit.Operator()); err != nil {
+		if err := deny(t.Config, u, "removed from the trial authority by "+audit.Operator()); err != nil {
 			return fmt.Errorf("%s was removed, but must be added to the deny list: %w", name, err)
 		}
-		fmt.Fprintf(c.out, "Removed: %s. Their slivers remain; to list them: %s\n", name, o.list.site.hint("slivers", "--user", u.String()))
+		fmt.Fprintf(c.out, "Removed: %s. Their slivers remain; to list them: %s\n", name, o.list.site.Hint("slivers", "--user", u.String()))
 	}
 	return nil
 }
@@ -224,7 +225,7 @@ func deny(c *site.Config, u urn.URN, reason string) error {
 	return site.ReplaceFile(file, fmt.Appendf(text, "%s # %s\n", u, display.Printable(reason)), 0o644)
 }
 
-func (o *authorityOptions) project(t *trialSite, c console, now time.Time) error {
+func (o *authorityOptions) project(t *userfolder.Trial, c console, now time.Time) error {
 	name := o.args[0]
 	if o.Remove {
 		if err := t.RemoveProject(name, now); err != nil {
@@ -240,12 +241,12 @@ func (o *authorityOptions) project(t *trialSite, c console, now time.Time) error
 	case isNew:
 		fmt.Fprintf(c.out, "The project %s was created; %s is its LEAD, and adds members.\n", name, o.Lead)
 	default:
-		fmt.Fprintf(c.out, "%s is now LEAD of the project %s, which existed; to list its members: %s\n", o.Lead, name, o.list.site.hint("authority", "projects"))
+		fmt.Fprintf(c.out, "%s is now LEAD of the project %s, which existed; to list its members: %s\n", o.Lead, name, o.list.site.Hint("authority", "projects"))
 	}
 	return nil
 }
 
-func (o *authorityOptions) setRole(t *trialSite, c console) error {
+func (o *authorityOptions) setRole(t *userfolder.Trial, c console) error {
 	slice, name, role := o.args[0], o.args[1], authority.Role(strings.ToUpper(o.args[2]))
 	switch {
 	case role == "NONE":

@@ -11,6 +11,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/client/session"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"
@@ -45,13 +47,13 @@ func (o *shareOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	x, err := s.openSlice(ctx, o.slice, 0, false)
+	defer s.Close()
+	x, err := s.OpenSlice(ctx, o.slice, 0, false)
 	if err != nil {
 		return err
 	}
 	var partner client.User
-	isOfSite := s.trial != nil && isSameFolder(s.dir, folderOfUser(s.trial.dir, s.userName()))
+	isOfSite := s.Trial != nil && isSameFolder(s.Dir, userfolder.Path(s.Trial.Dir, s.UserName()))
 	if isOfSite {
 		partner, err = s.shareFiles(ctx, o.slice, o.partner)
 	} else {
@@ -60,9 +62,9 @@ func (o *shareOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	hasNodes, err := x.addLogin(ctx, partner)
+	hasNodes, err := addLogin(ctx, x, partner)
 	if err != nil {
-		return fmt.Errorf("%s may use the slice %s, but has no login on its nodes yet: %w", o.partner, o.slice, s.explain(err))
+		return fmt.Errorf("%s may use the slice %s, but has no login on its nodes yet: %w", o.partner, o.slice, s.Explain(err))
 	}
 	if hasNodes {
 		fmt.Fprintf(c.out, "%s may use the slice %s, and has a login on its nodes.\n", o.partner, o.slice)
@@ -70,7 +72,7 @@ func (o *shareOptions) Run(ctx context.Context, c console) error {
 		fmt.Fprintf(c.out, "%s may use the slice %s. It has no nodes; repeat the command when it has some.\n", o.partner, o.slice)
 	}
 	if isOfSite {
-		fmt.Fprintf(c.out, "\n%s sees the nodes and the logins with:\n  %s\n", o.partner, display.CommandAt(s.config.Origin.File, "status", "--user", o.partner))
+		fmt.Fprintf(c.out, "\n%s sees the nodes and the logins with:\n  %s\n", o.partner, display.CommandAt(s.Config.Origin.File, "status", "--user", o.partner))
 		return nil
 	}
 	fmt.Fprintf(c.out, "\n%s gets the credential, and then sees the nodes and the logins, with:\n  %s\n  %s\n", o.partner,
@@ -85,37 +87,37 @@ func isSameFolder(a, b string) bool {
 }
 
 // shareFiles delegates a slice to another user of this site.
-func (s *session) shareFiles(ctx context.Context, name, partner string) (client.User, error) {
-	unlock, err := lockFolder(ctx, s.trial.dir, s.console)
+func (s *opened) shareFiles(ctx context.Context, name, partner string) (client.User, error) {
+	unlock, err := userfolder.Lock(ctx, s.Trial.Dir, s.err)
 	if err != nil {
 		return client.User{}, err
 	}
 	defer unlock()
-	u, err := s.trial.existingUser(partner)
+	u, err := s.Trial.ExistingUser(partner)
 	if err != nil {
 		return client.User{}, err
 	}
-	if text, err := site.ReadRegular(u.credentialFile(name)); err != nil || isDelegated(text) { // not a second owner
-		d := delegateOptions{Slice: name, From: s.userName(), To: u.Name}
-		if _, _, _, err := d.delegate(s.trial); err != nil {
+	if text, err := site.ReadRegular(u.CredentialFile(name)); err != nil || userfolder.IsDelegated(text) { // not a second owner
+		d := delegateOptions{Slice: name, From: s.UserName(), To: u.Name}
+		if _, _, _, err := d.delegate(s.Trial); err != nil {
 			return client.User{}, err
 		}
 	}
-	return userFromFolder(u.Dir)
+	return session.UserFromFolder(u.Dir)
 }
 
 // shareAtAuthority makes another member a member of the slice. It returns the member's keys.
-func (s *session) shareAtAuthority(ctx context.Context, name, partner string) (u client.User, err error) {
-	x, err := openAuthority(s.dir)
+func (s *opened) shareAtAuthority(ctx context.Context, name, partner string) (u client.User, err error) {
+	x, err := session.OpenAuthority(s.Dir)
 	if err != nil {
 		return u, err
 	}
 	if x == nil {
 		return u, errors.New("only slices of a trial authority can be shared; delegate other slices with the tools of their authority")
 	}
-	defer x.close()
-	member := urn.URN{Authority: x.user.Authority, Type: urn.User, Name: partner}
-	v, err := x.ma.CallAuthority(ctx, "lookup", "KEY", noCredentials, xmlrpc.Struct{{Name: "match", Value: xmlrpc.Struct{{Name: "KEY_MEMBER", Value: member.String()}}}})
+	defer x.Close()
+	member := urn.URN{Authority: x.User.Authority, Type: urn.User, Name: partner}
+	v, err := x.MemberAuthority.CallAuthority(ctx, "lookup", "KEY", session.NoCredentials, xmlrpc.Struct{{Name: "match", Value: xmlrpc.Struct{{Name: "KEY_MEMBER", Value: member.String()}}}})
 	if err != nil {
 		return u, err
 	}
@@ -134,8 +136,8 @@ func (s *session) shareAtAuthority(ctx context.Context, name, partner string) (u
 	if len(u.Keys) == 0 {
 		return u, fmt.Errorf("the authority knows no SSH key of %s; is the name right, and has %s logged in?", partner, partner)
 	}
-	slice := urn.URN{Authority: x.user.Authority, Type: urn.Slice, Name: name}
-	_, err = x.sa.CallAuthority(ctx, "modify_membership", "SLICE", slice.String(), noCredentials, xmlrpc.Struct{{Name: "members_to_add", Value: []xmlrpc.Value{
+	slice := urn.URN{Authority: x.User.Authority, Type: urn.Slice, Name: name}
+	_, err = x.SliceAuthority.CallAuthority(ctx, "modify_membership", "SLICE", slice.String(), session.NoCredentials, xmlrpc.Struct{{Name: "members_to_add", Value: []xmlrpc.Value{
 		xmlrpc.Struct{{Name: "SLICE_MEMBER", Value: member.String()}, {Name: "SLICE_ROLE", Value: "MEMBER"}},
 	}}})
 	if refused, ok := errors.AsType[*client.AuthorityError](err); ok && refused.Code == client.DuplicateCode { // with another role
@@ -146,7 +148,7 @@ func (s *session) shareAtAuthority(ctx context.Context, name, partner string) (u
 
 // addLogin creates the user's account on all nodes of the slice, and waits until it exists. It
 // returns false if there are no nodes.
-func (x *slice) addLogin(ctx context.Context, u client.User) (bool, error) {
+func addLogin(ctx context.Context, x *session.Slice, u client.User) (bool, error) {
 	all := []string{x.Slice}
 	a, err := x.Describe(ctx)
 	if err != nil || len(a.Slivers) == 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/credentials/trial"
@@ -42,19 +43,19 @@ func (o *toolOptions) Validate(args []string) (err error) {
 }
 
 func (o *toolOptions) Run(ctx context.Context, c console) error {
-	t, unlock, err := o.site.lockTrial(ctx, c)
+	t, unlock, err := o.site.LockTrial(ctx, c.err)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	var user *trialUser
+	var user *userfolder.User
 	if o.For != "" {
-		if user, err = t.existingUser(o.For); err != nil {
+		if user, err = t.ExistingUser(o.For); err != nil {
 			return err
 		}
 	}
 	now := time.Now()
-	expires, err := t.expiry(o.life, now)
+	expires, err := expiryOf(t, o.life, now)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func (o *toolOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	name := tool.URN.Name
-	folder := filepath.Join(t.dir, toolsDir, strings.ToLower(name))
+	folder := filepath.Join(t.Dir, userfolder.ToolsDir, strings.ToLower(name))
 	files := []site.File{{Name: name + "-cert.pem", Content: tool.Certificate, Mode: 0o644}, {Name: name + "-key.pem", Content: tool.Key, Mode: 0o600}}
 	if user != nil {
 		text, err := trial.SpeaksFor(user.User, tool.Certificate, expires)
@@ -81,13 +82,13 @@ func (o *toolOptions) Run(ctx context.Context, c console) error {
 	}
 	if user != nil {
 		speaking := []string{"call", "--user", folder, "--credential", filepath.Join(folder, "for-"+user.Name+".xml"),
-			"--user", user.path("usercred.xml"), "--speaking-for", user.URN.String()}
+			"--user", user.Path("usercred.xml"), "--speaking-for", user.URN.String()}
 		slice := "SLICE"
-		if have := slicesIn(user.Dir); len(have) > 0 {
+		if have := userfolder.Slices(user.Dir); len(have) > 0 {
 			slice = have[0]
 		}
 		fmt.Fprintf(c.out, "\nTo speak for %s, with the user's own credentials:\n  %s\nand in a slice of the user:\n  %s\n", user.Name,
-			display.CommandAt(t.config.Origin.File, append(speaking, "ListResources")...), display.CommandAt(t.config.Origin.File, append(speaking, "--slice", user.credentialFile(slice), "Status")...))
+			display.CommandAt(t.Config.Origin.File, append(speaking, "ListResources")...), display.CommandAt(t.Config.Origin.File, append(speaking, "--slice", user.CredentialFile(slice), "Status")...))
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am"
+	"patchbay/am/client/session"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/conformance"
 	"patchbay/am/operate"
 	"patchbay/am/site"
@@ -22,7 +24,7 @@ type completion struct {
 	ctx     context.Context
 	cmd     *cobra.Command
 	options options
-	site    siteFlag
+	site    session.ChosenSite
 	args    []string // the arguments before the word
 }
 
@@ -56,9 +58,9 @@ var flagWords = map[string]completer{
 func complete(cmd *cobra.Command, o options) {
 	with := func(f completer) cobra.CompletionFunc {
 		return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			x := &completion{ctx: cmd.Context(), cmd: cmd, options: o, args: args, site: siteFlag{file: site.ConfigName, flags: cmd.Flags()}}
+			x := &completion{ctx: cmd.Context(), cmd: cmd, options: o, args: args, site: session.ChosenSite{File: site.ConfigName}}
 			if f := cmd.Flags().Lookup("config"); f != nil {
-				x.site.file = f.Value.String()
+				x.site = session.ChosenSite{File: f.Value.String(), IsFlag: f.Changed}
 			}
 			words, ok := f(x)
 			if !ok {
@@ -129,7 +131,7 @@ func (x *completion) callArguments() ([]string, bool) {
 }
 
 func (x *completion) users() ([]string, bool) {
-	names := x.site.userNames()
+	names := x.site.UserNames()
 	return names, len(names) > 0
 }
 
@@ -141,14 +143,14 @@ func (x *completion) ownedSlices() ([]string, bool) {
 		users = o.Users
 	}
 	if len(users) == 0 {
-		users = x.site.userNames()
+		users = x.site.UserNames()
 	}
-	folders, err := (&targetFlags{site: &x.site}).userPaths(users)
+	folders, err := (&session.Selection{Site: &x.site}).UserPaths(users)
 	if err != nil {
 		return nil, true
 	}
 	for _, dir := range folders {
-		names = append(names, slicesIn(dir)...)
+		names = append(names, userfolder.Slices(dir)...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names), true
@@ -156,7 +158,7 @@ func (x *completion) ownedSlices() ([]string, bool) {
 
 // siteSlices returns the slices that have slivers at the site.
 func (x *completion) siteSlices() (names []string, ok bool) {
-	config, err := x.site.read()
+	config, err := x.site.Read()
 	if err != nil {
 		return nil, true
 	}
@@ -190,7 +192,7 @@ func (x *completion) images() (names []string, ok bool) {
 
 // inventory returns an empty inventory if the site's inventory cannot be read.
 func (x *completion) inventory() *inventory.Inventory {
-	config, err := x.site.read()
+	config, err := x.site.Read()
 	if err != nil {
 		return &inventory.Inventory{}
 	}
@@ -202,9 +204,9 @@ func (x *completion) inventory() *inventory.Inventory {
 }
 
 func (x *completion) providers() (names []string, ok bool) {
-	config, err := x.site.read()
+	config, err := x.site.Read()
 	if err != nil {
 		return nil, true
 	}
-	return namesOf(config.Providers, "*"+provider.Suffix, provider.Suffix), true
+	return userfolder.Names(config.Providers, "*"+provider.Suffix, provider.Suffix), true
 }

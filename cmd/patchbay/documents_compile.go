@@ -130,7 +130,7 @@ func (o *compileOptions) Run(_ context.Context, c console) error {
 
 // offer returns what the aggregate offers, if that is known.
 func (o *compileOptions) offer() (known compile.Options, err error) {
-	config, err := o.site.optional()
+	config, err := o.site.Optional()
 	if err != nil {
 		return known, err
 	}

@@ -11,13 +11,14 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/client/session"
 	"patchbay/am/testkit/wait"
 )
 
 // auditUser is a user of a site's trial authority, with a slice.
 type auditUser struct {
 	*client.Client
-	*caller
+	*session.Caller
 	home string
 }
 
@@ -39,10 +40,10 @@ func (s *servedSite) newAuditUser(name string) *auditUser {
 	s.t.Helper()
 	in := &auditUser{home: filepath.Join(s.dir, "users", name)}
 	var err error
-	if in.caller, err = readCaller([]string{in.home}, name); err != nil {
+	if in.Caller, err = session.ReadCaller([]string{in.home}, name); err != nil {
 		s.t.Fatal(err)
 	}
-	if in.Client, err = client.New(client.Config{URL: s.url + "/am/3.0", CertFile: in.certFile, KeyFile: in.keyFile}); err != nil {
+	if in.Client, err = client.New(client.Config{URL: s.url + "/am/3.0", CertFile: in.CertFile, KeyFile: in.KeyFile}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(in.Close)
@@ -68,7 +69,7 @@ func TestNoSecretsInOutput(t *testing.T) {
 	s.createUser("attacker")
 	s.start()
 	alice, attacker := s.newAuditUser("alice"), s.newAuditUser("attacker")
-	ctx, all := t.Context(), []string{alice.sliceURN}
+	ctx, all := t.Context(), []string{alice.SliceURN}
 	var told strings.Builder
 	say := func(what string, r client.Reply, want am.Code) {
 		t.Helper()
@@ -77,40 +78,40 @@ func TestNoSecretsInOutput(t *testing.T) {
 		}
 		fmt.Fprintf(&told, "%v %s\n", r.Value, r.Output)
 	}
-	_, r, _ := attacker.Allocate(ctx, alice.sliceURN, alice.forSlice(), soakRequest, client.Options{})
+	_, r, _ := attacker.Allocate(ctx, alice.SliceURN, alice.ForSlice(), soakRequest, client.Options{})
 	say("with another's credential", r, am.Forbidden)
-	forged := []client.Credential{{Text: strings.Replace(alice.forSlice()[0].Text, "alice", "bob", 1) + "\n\x1b[31m"}}
-	_, r, _ = alice.Allocate(ctx, alice.sliceURN, forged, soakRequest, client.Options{})
+	forged := []client.Credential{{Text: strings.Replace(alice.ForSlice()[0].Text, "alice", "bob", 1) + "\n\x1b[31m"}}
+	_, r, _ = alice.Allocate(ctx, alice.SliceURN, forged, soakRequest, client.Options{})
 	say("with a forged credential", r, am.Forbidden)
-	_, r, _ = alice.Allocate(ctx, alice.sliceURN, alice.forSlice(), "<rspec\n\x1b[2J level=ERROR msg=forged", client.Options{})
+	_, r, _ = alice.Allocate(ctx, alice.SliceURN, alice.ForSlice(), "<rspec\n\x1b[2J level=ERROR msg=forged", client.Options{})
 	say("with a broken request", r, am.BadArgs)
-	_, r, _ = alice.Allocate(ctx, alice.sliceURN, alice.forSlice(),
+	_, r, _ = alice.Allocate(ctx, alice.SliceURN, alice.ForSlice(),
 		strings.Replace(soakRequest, "</node>", `<services><execute shell="sh" command="echo done"/></services></node>`, 1), client.Options{})
 	say("Allocate", r, am.Success)
-	_, r, _ = alice.Provision(ctx, all, alice.forSlice(), client.Options{Users: []client.User{{URN: alice.urn(), Keys: alice.sshKeys}}})
+	_, r, _ = alice.Provision(ctx, all, alice.ForSlice(), client.Options{Users: []client.User{{URN: alice.urn(), Keys: alice.SSHKeys}}})
 	say("Provision", r, am.Success)
 	becomes := func(state string) {
 		t.Helper()
 		wait.Until(t, state, func() bool {
-			a, r, err := alice.Status(ctx, all, alice.forSlice(), client.Options{})
+			a, r, err := alice.Status(ctx, all, alice.ForSlice(), client.Options{})
 			fmt.Fprintf(&told, "%v %s\n", r.Value, r.Output)
 			return err == nil && len(a.Slivers) == 1 && a.Slivers[0].Operational == state
 		})
 	}
 	becomes("geni_notready")
-	if _, r, err := alice.PerformOperationalAction(ctx, all, alice.forSlice(), "geni_start", client.Options{}); err != nil {
+	if _, r, err := alice.PerformOperationalAction(ctx, all, alice.ForSlice(), "geni_start", client.Options{}); err != nil {
 		t.Error(err, r.Output)
 	}
 	becomes("geni_ready")
-	_, r, _ = alice.Describe(ctx, all, alice.forSlice(), client.Options{})
+	_, r, _ = alice.Describe(ctx, all, alice.ForSlice(), client.Options{})
 	say("Describe", r, am.Success)
-	if _, r, err := alice.Renew(ctx, all, alice.forSlice(), time.Now().Add(time.Hour), client.Options{}); err != nil {
+	if _, r, err := alice.Renew(ctx, all, alice.ForSlice(), time.Now().Add(time.Hour), client.Options{}); err != nil {
 		t.Error(err, r.Output)
 	}
 	r, _ = alice.Call(ctx, "Allocate", 7)
 	fmt.Fprintf(&told, "%v %s\n", r.Value, r.Output)
 
-	if _, r, err := alice.Delete(ctx, all, alice.forSlice(), client.Options{}); err != nil {
+	if _, r, err := alice.Delete(ctx, all, alice.ForSlice(), client.Options{}); err != nil {
 		t.Error(err, r.Output)
 	}
 	resp, err := http.Get(s.admin + "/metrics")
@@ -140,7 +141,7 @@ func TestNoSecretsInOutput(t *testing.T) {
 			}
 		}
 	}
-	if text := readFile(t, filepath.Join(s.dir, "users", "alice", "slices", "alice-cred.xml")); !secrets[3].MatchString(text) || !secrets[1].MatchString(readFile(t, alice.certFile)) {
+	if text := readFile(t, filepath.Join(s.dir, "users", "alice", "slices", "alice-cred.xml")); !secrets[3].MatchString(text) || !secrets[1].MatchString(readFile(t, alice.CertFile)) {
 		t.Error("the patterns do not find what they are for")
 	}
 }

@@ -41,7 +41,7 @@ func (s *corpusSite) runRequest(ctx context.Context, number int, r *corpusReques
 		return o
 	}
 	now := time.Now()
-	slice, _, _, err := s.trial.writeSlice(fmt.Sprintf("c%d", number), "alice", now.Add(24*time.Hour), now)
+	slice, _, _, err := s.trial.WriteSlice(fmt.Sprintf("c%d", number), "alice", now.Add(24*time.Hour), now)
 	if err != nil {
 		return broken("slice", err)
 	}

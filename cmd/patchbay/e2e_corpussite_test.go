@@ -24,6 +24,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"patchbay/am/client"
+	"patchbay/am/client/session"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
 	"patchbay/am/testkit/netlab"
@@ -35,8 +37,8 @@ import (
 type corpusSite struct {
 	*localSite
 	lab    *netlab.Lab
-	trial  *trialSite
-	alice  *trialUser
+	trial  *userfolder.Trial
+	alice  *userfolder.User
 	client *client.Client
 	creds  []client.Credential // for a slice that stays empty
 	key    ssh.Signer
@@ -156,16 +158,16 @@ func (s *corpusSite) createUser() {
 	t.Helper()
 	var unlock func()
 	var err error
-	if s.trial, unlock, err = (&siteFlag{file: s.dir}).lockTrial(t.Context(), console{io.Discard, io.Discard}); err == nil {
+	if s.trial, unlock, err = (&session.ChosenSite{File: s.dir}).LockTrial(t.Context(), io.Discard); err == nil {
 		defer unlock()
-		s.alice, _, err = s.trial.writeUser("alice", false, time.Now())
+		s.alice, _, err = s.trial.WriteUser("alice", false, time.Now())
 	}
 	if err == nil {
-		slice, _, _, failed := s.trial.writeSlice("empty", "alice", time.Now().Add(24*time.Hour), time.Now())
+		slice, _, _, failed := s.trial.WriteSlice("empty", "alice", time.Now().Add(24*time.Hour), time.Now())
 		s.creds, err = []client.Credential{{Text: string(slice.Credential)}}, failed
 	}
 	if err == nil {
-		s.client, err = client.New(client.Config{URL: s.url + "/am/3.0", CertFile: s.alice.path("cert.pem"), KeyFile: s.alice.path("key.pem")})
+		s.client, err = client.New(client.Config{URL: s.url + "/am/3.0", CertFile: s.alice.Path("cert.pem"), KeyFile: s.alice.Path("key.pem")})
 	}
 	if err == nil {
 		s.key, err = ssh.ParsePrivateKey([]byte(readFile(t, filepath.Join(s.dir, site.UsersDir, "alice", "id_ed25519"))))

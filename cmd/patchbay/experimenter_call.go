@@ -18,6 +18,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/client/session"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"
@@ -140,7 +142,7 @@ func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
 
 func (o *callOptions) Validate(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("the method is missing; begin with: %s", o.site.hint("call", "GetVersion"))
+		return fmt.Errorf("the method is missing; begin with: %s", o.site.Hint("call", "GetVersion"))
 	}
 	if o.API != 0 && o.API != 2 && o.API != 3 {
 		return fmt.Errorf("--api-version is 2 or 3, not %d", o.API)
@@ -163,18 +165,18 @@ func (o *callOptions) Validate(args []string) error {
 }
 
 func (o *callOptions) Run(ctx context.Context, c console) error {
-	flags := targetFlags{site: &o.site, URL: o.URL, CA: o.CA, Users: o.Users, API: o.API}
-	at, err := flags.target(ctx)
+	flags := session.Selection{Site: &o.site.ChosenSite, URL: o.URL, CA: o.CA, Users: o.Users, API: o.API}
+	at, err := flags.Target(ctx)
 	if err != nil {
 		return err
 	}
-	o.API = at.version
-	r, err := o.request(at.paths)
+	o.API = at.Version
+	r, err := o.request(at.Paths)
 	if err != nil {
 		return err
 	}
 	recorded := &answerOnly{}
-	ca := client.Config{URL: at.URL, CertFile: r.me.certFile, KeyFile: r.me.keyFile, ServerCAFile: at.CA, Timeout: o.Timeout}
+	ca := client.Config{URL: at.URL, CertFile: r.me.CertFile, KeyFile: r.me.KeyFile, ServerCAFile: at.CA, Timeout: o.Timeout}
 	if o.Raw {
 		ca.RecordTo = recorded
 	}
@@ -250,17 +252,17 @@ func (o *callOptions) finish(ctx context.Context, c console, manager *client.Cli
 }
 
 // offer returns what the site of the aggregate offers; nothing if this user cannot read it.
-func (o *callOptions) offer(at target) (compile.Options, error) {
-	config, file := at.config, ""
+func (o *callOptions) offer(at session.Target) (compile.Options, error) {
+	config, file := at.Config, ""
 	switch {
 	case config != nil:
 	case o.flags.Changed("config"):
-		file = o.site.path()
-	case o.URL == "" && len(at.paths) > 0:
-		file = siteOf(filepath.Join(at.paths[0], "x"))
+		file = o.site.Path()
+	case o.URL == "" && len(at.Paths) > 0:
+		file = userfolder.SiteOf(filepath.Join(at.Paths[0], "x"))
 	}
 	if file != "" {
-		config, _ = o.site.readFile(file) // without it, no site is known
+		config, _ = o.site.ReadFile(file) // without it, no site is known
 	}
 	offer, err := offerOf(config)
 	if errors.Is(err, fs.ErrPermission) {
@@ -270,13 +272,13 @@ func (o *callOptions) offer(at target) (compile.Options, error) {
 }
 
 func (o *callOptions) request(users []string) (*callRequest, error) {
-	me, err := readCaller(users, o.Slice)
+	me, err := session.ReadCaller(users, o.Slice)
 	if err != nil {
 		return nil, err
 	}
-	me.speakingFor = o.SpeakingFor
+	me.SpeakingFor = o.SpeakingFor
 	for _, file := range o.Credentials {
-		if err := me.addCredential(file); err != nil {
+		if err := me.AddCredential(file); err != nil {
 			return nil, fmt.Errorf("--credential: %w", err)
 		}
 	}
@@ -286,14 +288,14 @@ func (o *callOptions) request(users []string) (*callRequest, error) {
 	}
 	r := &callRequest{api: o.API, method: o.method, args: o.args, options: o.Options, me: me, now: time.Now()}
 	if o.Slice == "" && r.needsSlice() {
-		return r, me.setOnlySlice()
+		return r, me.SetOnlySlice()
 	}
 	return r, nil
 }
 
 // question returns "" for a call that can be undone.
 func (r *callRequest) question() string {
-	slice := display.Line(r.me.sliceURN)
+	slice := display.Line(r.me.SliceURN)
 	switch {
 	case r.method == "Shutdown":
 		return fmt.Sprintf("Shut down %s? This is an emergency stop: its nodes are cut off at once,\nyou are locked out, and only the operators of the aggregate can undo it.\nTo switch nodes off, use stop instead. [y/N] ", slice)
@@ -307,7 +309,7 @@ func (r *callRequest) question() string {
 // requested lease.
 func (r *callRequest) remedies(reply client.Reply) []string {
 	ours := reply.AMType == am.AMType
-	lines := r.me.expired(r.now, ours && am.Detail(reply.Detail) == am.CredentialExpired)
+	lines := r.me.Expired(r.now, ours && am.Detail(reply.Detail) == am.CredentialExpired)
 	if r.method != "Renew" && r.method != "RenewSliver" || len(r.args) == 0 || ours && !strings.Contains(reply.Output, byCredential) {
 		return lines
 	}
@@ -319,14 +321,14 @@ func (r *callRequest) remedies(reply client.Reply) []string {
 	if err != nil {
 		return lines
 	}
-	for i := range r.me.credentials {
-		c := &r.me.credentials[i]
-		if !strings.EqualFold(c.target, r.me.sliceURN) || c.expires.IsZero() || c.isExpired(r.now) || !until.After(c.expires) {
+	for i := range r.me.Credentials {
+		c := &r.me.Credentials[i]
+		if !strings.EqualFold(c.Target, r.me.SliceURN) || c.Expires.IsZero() || c.IsExpired(r.now) || !until.After(c.Expires) {
 			continue
 		}
 		const day = 24 * time.Hour
-		if line := c.remedy("--expires", fmt.Sprintf("%dd", (until.Sub(r.now)+day-1)/day+1)); line != "" {
-			lines = append(lines, fmt.Sprintf("the credential of the slice ends on %s; create a longer one with: %s", display.Time(c.expires), line))
+		if line := c.Remedy("--expires", fmt.Sprintf("%dd", (until.Sub(r.now)+day-1)/day+1)); line != "" {
+			lines = append(lines, fmt.Sprintf("the credential of the slice ends on %s; create a longer one with: %s", display.Time(c.Expires), line))
 		}
 	}
 	return lines
@@ -336,12 +338,12 @@ func (r *callRequest) remedies(reply client.Reply) []string {
 // the requested lease.
 const byCredential = "by the presented credential"
 
-func (o *callOptions) explain(err error, me *caller) error {
+func (o *callOptions) explain(err error, me *session.Caller) error {
 	if _, ok := errors.AsType[*xmlrpc.Fault](err); ok {
 		return fmt.Errorf("%w%s", err, methodHint(o.API, o.method))
 	}
 	switch {
-	case me.certFile != "":
+	case me.CertFile != "":
 		return err
 	case len(o.Users) == 0:
 		return fmt.Errorf("%w; no --user was given", err)
@@ -370,7 +372,7 @@ func methodHint(api int, method string) string {
 	return ""
 }
 
-func (o *callOptions) show(c console, me *caller, reply client.Reply) error {
+func (o *callOptions) show(c console, me *session.Caller, reply client.Reply) error {
 	shown := readValue(reply.Value)
 	if o.Output != "" && o.Output != "-" && shown.rspec != "" {
 		if err := writeDocument(o.Output, shown.rspec); err != nil {
@@ -396,13 +398,13 @@ func (o *callOptions) show(c console, me *caller, reply client.Reply) error {
 
 // print draws the RSpec if the answer has nothing else. With -o -, it prints the RSpec on
 // standard output and the tables on standard error.
-func (o *callOptions) print(c console, me *caller, shown answer) {
+func (o *callOptions) print(c console, me *session.Caller, shown answer) {
 	shown.logs, shown.urns, shown.now = o.Logs, o.URNs, time.Now()
 	isStatus := slices.Contains([]string{"Status", "Describe", "SliverStatus"}, o.method)
 	shown.brief = !isStatus && !o.Logs && !o.URNs
-	shown.nodes, shown.key = nodesBySliver(shown.rspec, accountOf(me.name())), me.identity
-	if me.isDelegate() {
-		shown.account = accountOf(me.name())
+	shown.nodes, shown.key = nodesBySliver(shown.rspec, session.AccountOf(me.Name())), me.Identity
+	if me.IsDelegate() {
+		shown.account = session.AccountOf(me.Name())
 	}
 	tables := c.out
 	switch {

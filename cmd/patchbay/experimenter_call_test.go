@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"patchbay/am/client/session"
 	"patchbay/am/display"
 	"patchbay/am/xmlrpc"
 )
@@ -83,7 +84,7 @@ func TestCallParametersByMethod(t *testing.T) {
 			array("text", 5, true, array("a", 1.5), xmlrpc.Struct{{Name: "b", Value: xmlrpc.Struct{{Name: "c", Value: "d"}}}}, xmlrpc.Struct{{Name: "o", Value: 1}})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			me, err := readCaller([]string{dir}, "s1")
+			me, err := session.ReadCaller([]string{dir}, "s1")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +110,7 @@ func TestCallParametersByMethod(t *testing.T) {
 		{"OptionIsBrokenJSON", "s1", "Status", "x={", "looks like JSON"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			me, err := readCaller([]string{dir}, c.slice)
+			me, err := session.ReadCaller([]string{dir}, c.slice)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,67 +123,6 @@ func TestCallParametersByMethod(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
-	}
-
-	for _, c := range []struct{ name, slice, want string }{
-		{"ByName", "s1", slice},
-		{"ByURN", slice, slice},
-		{"ByURNWithoutCredential", "urn:publicid:IDN+b.example.org+slice+x", "urn:publicid:IDN+b.example.org+slice+x"},
-		{"ByFile", filepath.Join(dir, "slices", "s1-cred.xml"), slice},
-	} {
-		t.Run("Slice"+c.name, func(t *testing.T) {
-			me, err := readCaller([]string{dir}, c.slice)
-			if err != nil || me.sliceURN != c.want {
-				t.Errorf("got %v, %v", me, err)
-			}
-		})
-	}
-	for slice, want := range map[string]string{
-		"s2":                                     `there is no slice "s2"; did you mean s1? (looked for ` + filepath.Join(dir, "slices", "s2-cred.xml") + ")",
-		"other":                                  `there is no slice "other"; there is only s1; or create it with: patchbay slice other --owner alice (looked for `,
-		"urn:publicid:IDN+b.example.org+user+x":  "is not the URN of a slice",
-		filepath.Join(dir, "alice-usercred.xml"): "is not a slice credential; it is over",
-	} {
-		if _, err := readCaller([]string{dir}, slice); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("--slice %s: got %v, want %q", slice, err, want)
-		}
-	}
-}
-
-func TestExpiredCredentialsNameTheRemedy(t *testing.T) {
-	dir := t.TempDir()
-	config := filepath.Join(dir, "patchbay.yaml")
-	slices := filepath.Join(dir, "users", "alice", "slices")
-	file := filepath.Join(slices, "s1-cred.xml")
-	if err := os.MkdirAll(slices, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "authority"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{config: "", file: credentialFor("slice", "s1")} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	me, err := readCaller(nil, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	end := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	if got := me.expired(end.Add(-time.Second), false); len(got) > 0 {
-		t.Errorf("it has expired too early: %v", got)
-	}
-	command := "patchbay slice s1 --owner alice --config " + dir
-	wantTexts(t, strings.Join(me.expired(end, false), "\n"), "slice+s1 expired on 2030-01-02", command)
-	if got := me.expired(end, true); len(got) != 1 || strings.Contains(got[0], "expired") || !strings.HasSuffix(got[0], command) {
-		t.Errorf("where the aggregate has said it: %q", got)
-	}
-	if err := os.Remove(filepath.Join(dir, "authority")); err != nil {
-		t.Fatal(err)
-	}
-	if got := me.expired(end, true); len(got) > 0 {
-		t.Errorf("without the trial authority: %q", got)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/pflag"
 
+	"patchbay/am/client/session"
 	"patchbay/am/display"
 	"patchbay/am/experiment"
 	"patchbay/am/xmlrpc"
@@ -93,15 +93,15 @@ func TestLoginCommandsWork(t *testing.T) {
 	} {
 		manifest := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="manifest"><node client_id="n1" sliver_id="urn:1"><interface client_id="n1:0"><ip address="10.0.0.1"/></interface><services>` + tt.services +
 			`</services></node><link client_id="lan"><interface_ref client_id="n1:0"/></link></rspec>`
-		a := answer{nodes: nodesBySliver(manifest, accountOf(tt.user)), key: tt.key}
+		a := answer{nodes: nodesBySliver(manifest, session.AccountOf(tt.user)), key: tt.key}
 		if tt.delegated {
-			a.account = accountOf(tt.user)
+			a.account = session.AccountOf(tt.user)
 		}
 		sliver := xmlrpc.Struct{{Name: "geni_sliver_urn", Value: "urn:1"}}
 		if d := cmp.Diff([]string{tt.call, "lan 10.0.0.1"}, []string{a.login(sliver), a.addresses(sliver)}); d != "" {
 			t.Errorf("call, %s: %s", tt.name, d)
 		}
-		s := &session{dir: "/users/" + tt.user, flags: &experimenterFlags{site: siteFlag{flags: pflag.NewFlagSet("", 0)}}}
+		s := &opened{Session: &session.Session{Dir: "/users/" + tt.user, Choice: session.Selection{Site: new(session.ChosenSite)}}}
 		hosts := experiment.Hosts("s", slices.Collect(maps.Values(a.nodes)))
 		if d := cmp.Diff(tt.status, strings.TrimPrefix(s.loginOf(hosts[0], tt.delegated), display.Program+" ")); d != "" {
 			t.Errorf("status, %s: %s", tt.name, d)

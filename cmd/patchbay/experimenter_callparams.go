@@ -13,6 +13,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/client/session"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/experiment"
 	"patchbay/am/xmlrpc"
@@ -24,7 +26,7 @@ type callRequest struct {
 	method  string
 	args    []string
 	options []string
-	me      *caller
+	me      *session.Caller
 	now     time.Time
 	// compile returns the request for the text of a file, which may be a source.
 	compile func(file string, text []byte) ([]byte, error)
@@ -111,7 +113,7 @@ func (r *callRequest) needsSlice() bool {
 
 func (r *callRequest) isWholeSlice() bool {
 	_, slivers := r.targets()
-	return len(slivers) == 0 || slices.ContainsFunc(slivers, func(s string) bool { return strings.EqualFold(s, r.me.sliceURN) })
+	return len(slivers) == 0 || slices.ContainsFunc(slivers, func(s string) bool { return strings.EqualFold(s, r.me.SliceURN) })
 }
 
 func (r *callRequest) params() ([]xmlrpc.Value, error) {
@@ -143,13 +145,13 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 		case 'O':
 			v = r.withDefaults(options, sh.users || action == string(am.ActionUpdateUsers), sh.format)
 		case 's', 'u':
-			if letter == 's' && r.me.sliceURN == "" {
+			if letter == 's' && r.me.SliceURN == "" {
 				return nil, errors.New("the slice is missing; give --slice NAME, URN or FILE")
 			}
 			if letter == 'u' {
 				place = len(params)
 			}
-			v = r.me.sliceURN
+			v = r.me.SliceURN
 		case 'r':
 			file, err := next("the file with the request")
 			if err != nil {
@@ -173,7 +175,7 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 			action = r.action()
 			v = action
 		case 'k':
-			v = client.Users(r.me.users())
+			v = client.Users(r.me.Users())
 		}
 		params = append(params, v)
 	}
@@ -192,13 +194,13 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 // withDefaults does not replace options that were given.
 func (r *callRequest) withDefaults(options xmlrpc.Struct, users, format bool) xmlrpc.Struct {
 	if users {
-		options = withDefault(options, "geni_users", client.Users(r.me.users()))
+		options = withDefault(options, "geni_users", client.Users(r.me.Users()))
 	}
 	if format {
 		options = withDefault(options, "geni_rspec_version", xmlrpc.Struct{{Name: "type", Value: "GENI"}, {Name: "version", Value: "3"}})
 	}
-	if r.api == 2 && r.method == "ListResources" && r.me.sliceURN != "" {
-		options = withDefault(options, "geni_slice_urn", r.me.sliceURN)
+	if r.api == 2 && r.method == "ListResources" && r.me.SliceURN != "" {
+		options = withDefault(options, "geni_slice_urn", r.me.SliceURN)
 	}
 	return options
 }
@@ -217,10 +219,10 @@ func (r *callRequest) sliceOr(slivers []string) (xmlrpc.Value, error) {
 	if len(slivers) > 0 {
 		return client.Strings(slivers), nil
 	}
-	if r.me.sliceURN == "" {
+	if r.me.SliceURN == "" {
 		return nil, errors.New("the slice is missing; give --slice NAME, URN or FILE, or the URNs of slivers")
 	}
-	return client.Strings([]string{r.me.sliceURN}), nil
+	return client.Strings([]string{r.me.SliceURN}), nil
 }
 
 // freeParams is for a method without a shape. The parameters are the arguments as text or
@@ -241,9 +243,9 @@ func (r *callRequest) freeParams(options xmlrpc.Struct) ([]xmlrpc.Value, error) 
 }
 
 func (r *callRequest) credentials(slice bool) xmlrpc.Value {
-	list := r.me.forUser()
+	list := r.me.ForUser()
 	if slice {
-		list = r.me.forSlice()
+		list = r.me.ForSlice()
 	}
 	if r.api == 2 {
 		texts := make([]string, len(list))
@@ -285,8 +287,8 @@ func (r *callRequest) optionStruct() (xmlrpc.Struct, error) {
 		}
 		options = append(options, xmlrpc.Member{Name: name, Value: v})
 	}
-	if r.me.speakingFor != "" {
-		options = withDefault(options, "geni_speaking_for", r.me.speakingFor)
+	if r.me.SpeakingFor != "" {
+		options = withDefault(options, "geni_speaking_for", r.me.SpeakingFor)
 	}
 	return options, nil
 }
@@ -384,7 +386,7 @@ func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 	if i < 0 {
 		return nil
 	}
-	if r.me.sliceURN == "" {
+	if r.me.SliceURN == "" {
 		return fmt.Errorf("%q is not the URN of a sliver; to name a node of a slice, also give --slice NAME, URN or FILE", targets[i])
 	}
 	describe := callRequest{api: r.api, method: "Describe", me: r.me, now: r.now}
@@ -470,19 +472,11 @@ func sliverOf(nodes []experiment.Node, name string) (string, error) {
 		if len(names) == 0 {
 			return "", fmt.Errorf("there is no node %q: the slice has no nodes here", name)
 		}
-		hint := "there are: " + joinSome(names)
+		hint := "there are: " + userfolder.JoinSome(names)
 		if near := suggest.Word(name, names); near != "" {
-			hint = fmt.Sprintf("did you mean %s? There are: %s", near, joinSome(names))
+			hint = fmt.Sprintf("did you mean %s? There are: %s", near, userfolder.JoinSome(names))
 		}
 		return "", fmt.Errorf("the slice has no node %q here; %s", name, hint)
 	}
-	return "", fmt.Errorf("several nodes are called %q; give the URN of one: %s", name, joinSome(found))
-}
-
-func joinSome(names []string) string {
-	const most = 20
-	if more := len(names) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
-	}
-	return strings.Join(names, ", ")
+	return "", fmt.Errorf("several nodes are called %q; give the URN of one: %s", name, userfolder.JoinSome(found))
 }

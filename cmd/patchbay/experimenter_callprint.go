@@ -11,6 +11,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/client/session"
 	"patchbay/am/display"
 	"patchbay/am/experiment"
 	"patchbay/am/xmlrpc"
@@ -169,7 +170,7 @@ func (a answer) login(s xmlrpc.Struct) string {
 	case !n.Login.Exists():
 		return ""
 	case a.account != "" && n.Login.User != a.account:
-		return noAccount(a.account)
+		return session.NoAccount(a.account)
 	}
 	return display.Line(loginCommand(n, a.key))
 }

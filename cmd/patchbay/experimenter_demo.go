@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/client/ownsite"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
@@ -61,7 +61,7 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 	signal.Notify(unread, syscall.SIGPIPE)
 	defer signal.Stop(unread)
 	d := &demo{ctx: ctx, out: c.out, start: time.Now(), work: "/"}
-	if d.program, err = findProgram("patchbay"); err != nil {
+	if d.program, err = ownsite.FindProgram("patchbay"); err != nil {
 		return err
 	}
 	if d.local, err = o.chooseLocal(d); err != nil {
@@ -104,7 +104,7 @@ func (o *demoOptions) chooseLocal(d *demo) (bool, error) {
 	if o.Provider == create.Simulated {
 		return false, nil
 	}
-	reason := hostProblem(d.ctx)
+	reason := ownsite.HostProblem(d.ctx)
 	switch {
 	case reason == "":
 		return true, nil
@@ -115,30 +115,6 @@ func (o *demoOptions) chooseLocal(d *demo) (bool, error) {
 	}
 	d.print("The nodes of this demonstration are simulated; they cannot be containers of this host:\n" + reason)
 	return false, nil
-}
-
-// hostProblem returns why the local testbed cannot run on this host, or "".
-func hostProblem(ctx context.Context) string {
-	if os.Geteuid() != 0 {
-		return "that needs root; run it as root, or with sudo"
-	}
-	if _, err := exec.LookPath("ssh"); err != nil {
-		return "there is no ssh on the PATH to log in with; install openssh-client"
-	}
-	helper, err := findProgram("patchbay-local")
-	if err != nil {
-		return err.Error()
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, helper, "doctor", "--quiet").Output()
-	if err == nil {
-		return ""
-	}
-	if text := strings.TrimSpace(string(out)); text != "" {
-		return text
-	}
-	return fmt.Sprintf("%s failed: %v", display.ShellLine([]string{helper, "doctor", "--quiet"}), err)
 }
 
 // demo runs commands until a command fails or prints unexpected output.
@@ -245,7 +221,7 @@ func (d *demo) output(ctx context.Context, line string) (string, error) {
 
 // serve creates a site and starts its server. close stops the server.
 func (d *demo) serve() error {
-	address, err := freeAddress()
+	address, err := ownsite.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -320,12 +296,4 @@ func (d *demo) close(failed error) error {
 		failed = errors.Join(failed, fmt.Errorf("cannot clean up; try again: %w", err))
 	}
 	return failed
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }

@@ -10,6 +10,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/client/ownsite"
+	"patchbay/am/client/session"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 )
 
@@ -36,7 +39,7 @@ func (o *downOptions) Validate(args []string) error {
 	if o.All && len(args) > 0 {
 		return errors.New("--all deletes all slices; name none with it")
 	}
-	if o.All && (o.site.isGiven() || o.URL != "" || o.User != "") {
+	if o.All && (o.site.IsGiven() || o.URL != "" || o.User != "") {
 		return errors.New("--all removes your own site; for another site, give down without --all")
 	}
 	o.slices = args
@@ -48,14 +51,14 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 		return o.removeOwn(ctx, c)
 	}
 	s, err := o.openLocked(ctx, c, false)
-	if errors.Is(err, errNothingYet) {
+	if errors.Is(err, session.ErrNoExperiment) {
 		fmt.Fprintln(c.err, "You have no experiment.")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	names := o.slices
 	if len(names) == 0 {
 		names = s.toDelete(ctx)
@@ -72,30 +75,17 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 			failed = errors.Join(failed, fmt.Errorf("slice %s: %w", name, err))
 		}
 	}
-	if failed == nil && s.own != nil {
-		fmt.Fprintf(c.err, "Your own site still runs; remove it with: %s\n", s.own.downAll())
+	if failed == nil && s.Own != nil {
+		fmt.Fprintf(c.err, "Your own site still runs; remove it with: %s\n", s.Own.DownAll())
 	}
-	return s.explain(failed)
+	return s.Explain(failed)
 }
 
 // toDelete returns the experiments, and the user's other slices that may have nodes. An experiment
 // without nodes is deleted from the list that status shows.
-func (s *session) toDelete(ctx context.Context) []string {
-	own := slices.DeleteFunc(s.otherSlices(), s.sharedWithUser)
-	return append(s.experiments(), s.withNodes(ctx, own)...)
-}
-
-// withNodes returns the slices that have nodes, or whose nodes cannot be read: the next call for
-// such a slice reports the error.
-func (s *session) withNodes(ctx context.Context, names []string) []string {
-	return slices.DeleteFunc(names, func(name string) bool {
-		x, err := s.openSlice(ctx, name, 0, false)
-		if err != nil {
-			return false
-		}
-		a, err := x.Describe(ctx)
-		return err == nil && len(a.Slivers) == 0
-	})
+func (s *opened) toDelete(ctx context.Context) []string {
+	own := slices.DeleteFunc(s.OtherSlices(), s.SharedWithUser)
+	return append(s.Experiments(), s.WithNodes(ctx, own)...)
 }
 
 func deleteQuestion(names []string) string {
@@ -107,11 +97,11 @@ func deleteQuestion(names []string) string {
 }
 
 // down also deletes the slice's files in the user's folder.
-func (s *session) down(ctx context.Context, name string) error {
-	if known := slicesIn(s.dir); !slices.Contains(known, name) {
-		return fmt.Errorf("there is no slice of that name; %ssee: %s", suggestNames(name, known), s.hint("status"))
+func (s *opened) down(ctx context.Context, name string) error {
+	if known := userfolder.Slices(s.Dir); !slices.Contains(known, name) {
+		return fmt.Errorf("there is no slice of that name; %ssee: %s", userfolder.SuggestNames(name, known), s.Hint("status"))
 	}
-	x, err := s.openSlice(ctx, name, 0, false)
+	x, err := s.OpenSlice(ctx, name, 0, false)
 	if err != nil {
 		return err
 	}
@@ -122,7 +112,7 @@ func (s *session) down(ctx context.Context, name string) error {
 		return err
 	}
 	p.finish()
-	if err := x.forget(); err != nil {
+	if err := x.Forget(); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(s.out, "Slice %s: all nodes are deleted.\n", name)
@@ -130,28 +120,28 @@ func (s *session) down(ctx context.Context, name string) error {
 }
 
 func (o *downOptions) removeOwn(ctx context.Context, c console) error {
-	own, err := findOwnSite()
+	own, err := ownsite.Find()
 	if err != nil {
 		return err
 	}
-	if !isUserFolder(own.home) { // root's site may no longer exist
-		if own, err = own.choose(ctx, c, false); err != nil {
+	if !userfolder.IsUserFolder(own.Home) { // root's site may no longer exist
+		if own, err = own.Choose(ctx, c.err, false); err != nil {
 			return err
 		}
 	}
 	switch {
-	case own.home == "" && own.userFolder() != "":
-		return fmt.Errorf("the nodes of your own site are containers of this host, which need root; use: %s", own.downAll())
-	case !exists(own.dir) && !isUserFolder(own.home):
-		fmt.Fprintf(c.err, "You have no site of your own: there is no folder %s.\n", own.dir)
+	case own.Home == "" && own.UserFolder() != "":
+		return fmt.Errorf("the nodes of your own site are containers of this host, which need root; use: %s", own.DownAll())
+	case !userfolder.FileExists(own.Dir) && !userfolder.IsUserFolder(own.Home):
+		fmt.Fprintf(c.err, "You have no site of your own: there is no folder %s.\n", own.Dir)
 		return nil
 	}
-	if err := agree(c, o.Yes, fmt.Sprintf("Remove your own site in %s with all its nodes?", display.Line(own.dir))); err != nil {
+	if err := agree(c, o.Yes, fmt.Sprintf("Remove your own site in %s with all its nodes?", display.Line(own.Dir))); err != nil {
 		return err
 	}
-	if err := own.remove(ctx, c); err != nil {
+	if err := own.Remove(ctx, c.err); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "Your own site was removed: its server, its nodes and the folder %s.\n", own.dir)
+	_, err = fmt.Fprintf(c.out, "Your own site was removed: its server, its nodes and the folder %s.\n", own.Dir)
 	return err
 }

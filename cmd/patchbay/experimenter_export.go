@@ -59,13 +59,13 @@ func (o *exportOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	if o.slice, err = s.sliceOr(ctx, o.slice); err != nil {
+	defer s.Close()
+	if o.slice, err = s.SliceOr(ctx, o.slice); err != nil {
 		return err
 	}
 	text, err := o.export(ctx, s)
 	if err != nil {
-		return s.explain(fmt.Errorf("slice %s: %w", o.slice, err))
+		return s.Explain(fmt.Errorf("slice %s: %w", o.slice, err))
 	}
 	if o.Output != "" {
 		return writeDocument(o.Output, string(text))
@@ -75,30 +75,30 @@ func (o *exportOptions) Run(ctx context.Context, c console) error {
 }
 
 // export returns the description of the slice's present manifest.
-func (o *exportOptions) export(ctx context.Context, s *session) ([]byte, error) {
-	x, err := s.openSlice(ctx, o.slice, 0, false)
+func (o *exportOptions) export(ctx context.Context, s *opened) ([]byte, error) {
+	x, err := s.OpenSlice(ctx, o.slice, 0, false)
 	if err != nil {
 		return nil, err
 	}
-	a, err := x.refresh(ctx)
+	a, err := x.Refresh(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(a.Slivers) == 0 {
 		return nil, errors.New("it has no nodes")
 	}
-	hosts, expires, err := s.hosts(o.slice)
+	hosts, expires, err := s.Hosts(o.slice)
 	if err != nil {
 		return nil, err
 	}
 	hosts = slices.DeleteFunc(hosts, func(h experiment.Host) bool { return h.Sliver == "" }) // of other aggregates
 	switch o.Format {
 	case "ansible":
-		return experiment.AnsibleInventory(hosts, []byte(a.RSpec), s.file("ssh_config"))
+		return experiment.AnsibleInventory(hosts, []byte(a.RSpec), s.File("ssh_config"))
 	case "radl":
 		return experiment.RADL([]byte(a.RSpec))
 	case "ssh-config":
-		return experiment.SSHConfig(hosts, s.sshFiles()), nil
+		return experiment.SSHConfig(hosts, s.SSHFiles()), nil
 	}
 	return experiment.JSON(x.Slice, expires, hosts)
 }

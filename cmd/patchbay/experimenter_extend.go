@@ -12,6 +12,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/client/session"
 	"patchbay/am/display"
 )
 
@@ -78,7 +79,7 @@ var limitInAnswer = regexp.MustCompile(`the latest time is (\S+), (.+)`)
 
 // extendError is for leases that end at current. If err names the latest possible time, the
 // result has a command that extends the leases to that time.
-func (s *session) extendError(err *am.Error, slice string, current, requested time.Time) error {
+func (s *opened) extendError(err *am.Error, slice string, current, requested time.Time) error {
 	found := limitInAnswer.FindStringSubmatch(err.Msg)
 	if found == nil {
 		return err
@@ -91,7 +92,7 @@ func (s *session) extendError(err *am.Error, slice string, current, requested ti
 	if !latest.After(current) {
 		return errors.New(text + "; it already lasts until then")
 	}
-	return fmt.Errorf("%s; use: %s", text, s.hint("extend", slice, display.Time(latest)))
+	return fmt.Errorf("%s; use: %s", text, s.Hint("extend", slice, display.Time(latest)))
 }
 
 func (o *extendOptions) Run(ctx context.Context, c console) error {
@@ -99,11 +100,11 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	if o.slice, err = s.sliceOr(ctx, o.slice); err != nil {
+	defer s.Close()
+	if o.slice, err = s.SliceOr(ctx, o.slice); err != nil {
 		return err
 	}
-	x, err := s.openSlice(ctx, o.slice, 0, false)
+	x, err := s.OpenSlice(ctx, o.slice, 0, false)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return fmt.Errorf("slice %s: %w", o.slice, err)
 	}
-	if x, err = s.openSlice(ctx, o.slice, time.Until(until), false); err != nil {
+	if x, err = s.OpenSlice(ctx, o.slice, time.Until(until), false); err != nil {
 		return err
 	}
 	list, err := x.Renew(ctx, until)
@@ -123,11 +124,11 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 		return s.extendError(e, o.slice, latestEnd(a.Slivers), until)
 	}
 	if err != nil {
-		return s.explain(err)
+		return s.Explain(err)
 	}
-	if _, err := x.refresh(ctx); err != nil {
+	if _, err := x.Refresh(ctx); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "Slice %s: kept until %s.\n", o.slice, timeAndDistance(earliestEnd(list), time.Now()))
+	_, err = fmt.Fprintf(c.out, "Slice %s: kept until %s.\n", o.slice, timeAndDistance(session.EarliestEnd(list), time.Now()))
 	return err
 }

@@ -5,27 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/client/session"
 	"patchbay/am/xmlrpc"
 )
-
-func TestSuggestionsNameExistingFiles(t *testing.T) {
-	for _, c := range []struct {
-		want string
-		have []string
-		says string
-	}{
-		{"frist", []string{"first", "second"}, "did you mean first? Or "},
-		{"First", []string{"first"}, "did you mean first? Or "},
-		{"nosuch", []string{"first", "second"}, "there are first, second; or "},
-		{"nosuch", []string{"first"}, "there is only first; or "},
-		{"nosuch", nil, ""},
-		{"zzzzzz", strings.Split("abcdefghijkl", ""), "there are a, b, c, d, e, f, g, h, i, j and 2 more; or "},
-	} {
-		if got := suggestNames(c.want, c.have); got != c.says {
-			t.Errorf("%s of %v: %q, want %q", c.want, c.have, got, c.says)
-		}
-	}
-}
 
 func TestMethodHints(t *testing.T) {
 	for _, c := range []struct {
@@ -72,13 +54,13 @@ func TestFailedCallsNameTheRemedy(t *testing.T) {
 		rule string
 		err  error
 		o    callOptions
-		me   caller
+		me   session.Caller
 		want string
 	}{
-		{"method misspelt", &xmlrpc.Fault{}, callOptions{API: 3, method: "Statsu"}, caller{}, "did you mean Status?"},
-		{"nobody", refused, callOptions{}, caller{}, "refused; no --user was given"},
-		{"files without certificate", refused, callOptions{Users: []string{"x"}}, caller{}, "has no certificate"},
-		{"nothing", refused, callOptions{Users: []string{"x"}}, caller{certFile: "x"}, "refused"},
+		{"method misspelt", &xmlrpc.Fault{}, callOptions{API: 3, method: "Statsu"}, session.Caller{}, "did you mean Status?"},
+		{"nobody", refused, callOptions{}, session.Caller{}, "refused; no --user was given"},
+		{"files without certificate", refused, callOptions{Users: []string{"x"}}, session.Caller{}, "has no certificate"},
+		{"nothing", refused, callOptions{Users: []string{"x"}}, session.Caller{CertFile: "x"}, "refused"},
 	} {
 		if got := c.o.explain(c.err, &c.me); !errors.Is(got, c.err) || !strings.HasSuffix(got.Error(), c.want) && !strings.Contains(got.Error(), c.want+":") {
 			t.Errorf("%s: %v, want %q", c.rule, got, c.want)

@@ -7,13 +7,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"unicode"
 
-	"github.com/spf13/pflag"
-
+	"patchbay/am/client/userfolder"
 	"patchbay/am/experiment"
 )
 
@@ -52,7 +49,7 @@ func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
 	if run(t.Context(), []string{"ssh", "--user", folder, "web"}, console{io.Discard, io.Discard}) == 0 {
 		t.Error("ssh succeeds without a server at that port")
 	}
-	if exists(ran) {
+	if userfolder.FileExists(ran) {
 		t.Error("a command of the stranger's ssh_config ran")
 	}
 	isOurs := func() {
@@ -62,8 +59,9 @@ func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
 		}
 	}
 	isOurs()
-	if known := filepath.Join(folder, "known_hosts"); isLink(known) {
-		t.Error("host keys would go where the stranger wants")
+	known := filepath.Join(folder, "known_hosts")
+	if info, err := os.Lstat(known); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("host keys would go where the stranger wants: %v", err)
 	} else if text, err := os.ReadFile(known); err != nil || len(text) > 0 {
 		t.Errorf("what a link leads to was copied: %q, %v", text, err)
 	}
@@ -81,25 +79,5 @@ func TestNodeNamesAreNoFlags(t *testing.T) {
 		if got := sshName(experiment.Hosts("lab", []experiment.Node{{Name: name}})[0]); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
-	}
-}
-
-// TestStrangersDoNotControlTerminals proves that names of files in a user's folder, and
-// of nodes in a manifest, are escaped for terminals.
-func TestStrangersDoNotControlTerminals(t *testing.T) {
-	o := &experimenterFlags{}
-	o.AddFlags(pflag.NewFlagSet("up", pflag.ContinueOnError))
-	s := &session{flags: o, dir: t.TempDir()}
-	if err := os.Mkdir(s.file("slices"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"lab", "\x1b]0;title\x07", "a\nb", "\u009b2J"} {
-		write(t, s.sliceFile(name, ".request.xml"), "<rspec/>")
-		if line := s.hint("ssh", name); strings.ContainsFunc(line, unicode.IsControl) {
-			t.Errorf("%q", line)
-		}
-	}
-	if got := s.experiments(); !slices.Equal(got, []string{"lab"}) {
-		t.Errorf("%q", got)
 	}
 }

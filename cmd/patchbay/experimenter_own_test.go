@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
@@ -73,11 +74,11 @@ func (p *ownSiteUser) state() string { return filepath.Join(p.dir, "patchbay") }
 // rootsSite returns the folder of root's site for the user.
 func (p *ownSiteUser) rootsSite() string {
 	p.t.Helper()
-	dir, err := rootsSite(fmt.Sprint(p.uid))
+	root, err := user.LookupId("0")
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return dir
+	return filepath.Join(root.HomeDir, fmt.Sprint(".local/state/patchbay-", p.uid))
 }
 
 // run runs patchbay.
@@ -148,7 +149,7 @@ func (p *ownSiteUser) wantNothingLeft() {
 	for _, e := range entries {
 		p.t.Errorf("%s is left", e.Name())
 	}
-	if exists(p.rootsSite()) {
+	if userfolder.FileExists(p.rootsSite()) {
 		p.t.Errorf("%s is left", p.rootsSite())
 	}
 }
@@ -230,7 +231,7 @@ func TestUpWithoutRoot(t *testing.T) {
 	if out, code := p.run("status"); code != 1 || !strings.Contains(out, "the server of your own site ended at once") || !strings.Contains(out, "inventory.yaml:1") || !strings.Contains(out, "down --all") {
 		t.Errorf("%d: %s", code, out)
 	}
-	if out, code := p.run("down", "--all"); code != 1 || !strings.Contains(out, "nothing was changed; repeat the command with --yes") || !exists(p.state()) {
+	if out, code := p.run("down", "--all"); code != 1 || !strings.Contains(out, "nothing was changed; repeat the command with --yes") || !userfolder.FileExists(p.state()) {
 		t.Errorf("without a terminal: %d: %s", code, out)
 	}
 	p.wantNothingLeft()
@@ -247,27 +248,18 @@ func TestUpUnderSudoOnAHostThatCannotRunNodes(t *testing.T) {
 	p.env = []string{"PATH=" + t.TempDir()} // without ssh
 	p.runOK([]string{"up", "--example"}, "this host cannot run real ones:", "there is no ssh on the PATH", "server  (simulated)")
 	p.wantOwner(p.state(), unprivilegedID)
-	if exists(p.rootsSite()) {
+	if userfolder.FileExists(p.rootsSite()) {
 		t.Error("there is a site of root")
 	}
 	p.runOK([]string{"status"}, "server  ready")
 	p.wantNothingLeft()
 }
 
-// TestRootIgnoresSitesOfOtherUsers proves that root creates neither a site nor keys in
-// folders of other users.
-func TestRootIgnoresSitesOfOtherUsers(t *testing.T) {
+// TestOpenSSHHasTheRightsOfTheFolder proves that root's ssh runs with the rights of the owner of
+// its configuration.
+func TestOpenSSHHasTheRightsOfTheFolder(t *testing.T) {
 	require.Root(t)
 	p := newOwnSiteUser(t)
-	own := ownSite{dir: filepath.Join(p.dir, "patchbay")}
-	if err := own.checkOwners(); err == nil || !strings.Contains(err.Error(), "belongs to user 65534; unset XDG_STATE_HOME") {
-		t.Error(err)
-	}
-	own = ownSite{dir: t.TempDir(), home: filepath.Join(p.dir, "patchbay"), caller: &user.User{Uid: "12345"}, login: "alice"}
-	if err := own.checkOwners(); err == nil || !strings.Contains(err.Error(), "belongs to user 65534 and not to alice") {
-		t.Error(err)
-	}
-
 	config := filepath.Join(p.dir, "ssh_config")
 	write(t, config, "")
 	bin := t.TempDir()
@@ -300,7 +292,7 @@ func TestSSHUsesStoredManifest(t *testing.T) {
 	if err := execute("cp", "-a", filepath.Join(dir, "users", "alice"), folder); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(folder, aggregateName), "url: "+s.url+"\n")
+	write(t, filepath.Join(folder, userfolder.AggregateName), "url: "+s.url+"\n")
 	s.stop()
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte("#!/bin/sh\necho \"it runs $*\" >&2\nexit 7\n"), 0o755); err != nil {
@@ -366,20 +358,6 @@ func TestTwoUpsAtOnce(t *testing.T) {
 	p.wantNothingLeft()
 }
 
-// TestOwnSiteIsRecreatedAfterInterruption proves that up removes what a killed up has
-// left of a new site, but no other files.
-func TestOwnSiteIsRecreatedAfterInterruption(t *testing.T) {
-	for name, ok := range map[string]bool{site.InventoryName: true, "letters.txt": false} {
-		dir := t.TempDir()
-		write(t, filepath.Join(dir, name), "half\n")
-		t.Setenv("PATH", "/nonexistent") // it fails to find our programs
-		err := ownSite{dir: dir}.create(t.Context(), console{new(wait.Buffer), new(wait.Buffer)})
-		if err == nil || strings.Contains(err.Error(), "not empty") == ok || exists(filepath.Join(dir, name)) == ok {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // wantOwner proves that a folder and everything in it belongs to a user.
 func (p *ownSiteUser) wantOwner(dir string, uid uint32) {
 	p.t.Helper()
@@ -437,7 +415,7 @@ func TestOnHostUpToDown(t *testing.T) {
 	p.wantOwner(p.rootsSite(), 0)
 	p.wantOwner(p.state(), unprivilegedID)
 	for _, name := range []string{site.ConfigName, site.ProvidersDir, site.AuthorityDir} {
-		if exists(filepath.Join(p.state(), name)) {
+		if userfolder.FileExists(filepath.Join(p.state(), name)) {
 			t.Errorf("the user's folder has %s", name)
 		}
 	}

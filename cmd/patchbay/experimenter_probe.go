@@ -17,6 +17,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/client/session"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/conformance"
 	"patchbay/am/display"
 	"patchbay/am/site"
@@ -95,11 +97,11 @@ func (o *probeOptions) Validate(args []string) error {
 }
 
 func (o *probeOptions) Run(ctx context.Context, c console) error {
-	flags := targetFlags{site: &o.site, URL: o.URL, CA: o.CA, Users: o.Users, API: o.API}
+	flags := session.Selection{Site: &o.site.ChosenSite, URL: o.URL, CA: o.CA, Users: o.Users, API: o.API}
 	if err := o.readOmniConfigs(&flags); err != nil {
 		return err
 	}
-	at, err := flags.target(ctx)
+	at, err := flags.Target(ctx)
 	if err != nil {
 		return err
 	}
@@ -113,7 +115,7 @@ func (o *probeOptions) Run(ctx context.Context, c console) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Budget)
 	defer cancel()
-	if err := o.credentials(ctx, at.paths, &config); err != nil {
+	if err := o.credentials(ctx, at.Paths, &config); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -129,10 +131,10 @@ func (o *probeOptions) Run(ctx context.Context, c console) error {
 }
 
 // readOmniConfigs replaces each omni_config among the users by the files that it names.
-func (o *probeOptions) readOmniConfigs(flags *targetFlags) error {
+func (o *probeOptions) readOmniConfigs(flags *session.Selection) error {
 	var users []string
 	for _, u := range flags.Users {
-		if filepath.Base(u) != "omni_config" || !exists(u) {
+		if filepath.Base(u) != "omni_config" || !userfolder.FileExists(u) {
 			users = append(users, u)
 			continue
 		}
@@ -157,56 +159,56 @@ func (o *probeOptions) readOmniConfigs(flags *targetFlags) error {
 // credentials adds what the paths hold. If the user has logged in at an authority, it creates a
 // slice for the probe.
 func (o *probeOptions) credentials(ctx context.Context, paths []string, config *conformance.Config) error {
-	me, err := readCaller(paths, "")
+	me, err := session.ReadCaller(paths, "")
 	if err != nil {
 		return err
 	}
-	config.CertFile, config.KeyFile = me.certFile, me.keyFile
-	for _, x := range me.credentials {
-		if x.kind == urn.User {
-			config.User = []byte(x.text)
+	config.CertFile, config.KeyFile = me.CertFile, me.KeyFile
+	for _, x := range me.Credentials {
+		if x.Kind == urn.User {
+			config.User = []byte(x.Text)
 		}
 	}
 	slice := o.Slice
-	for _, dir := range me.folders {
-		x, err := openAuthority(dir)
+	for _, dir := range me.Folders {
+		x, err := session.OpenAuthority(dir)
 		if x == nil || err != nil || o.Authority {
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		defer x.close()
+		defer x.Close()
 		if slice == "" && !o.ReadOnly {
 			slice = "probe" + strings.ToLower(rand.Text()[:10])
-			file := filepath.Join(dir, slicesDir, slice+"-cred.xml")
-			u := urn.URN{Authority: x.user.Authority, Type: urn.Slice, Name: slice}
-			if err := x.sliceCredential(ctx, u, file, time.Now().Add(24*time.Hour), true); err != nil {
+			file := filepath.Join(dir, userfolder.SlicesDir, slice+"-cred.xml")
+			u := urn.URN{Authority: x.User.Authority, Type: urn.Slice, Name: slice}
+			if err := x.SliceCredential(ctx, u, file, time.Now().Add(24*time.Hour), true); err != nil {
 				return fmt.Errorf("cannot create a slice for the probe: %w", err)
 			}
-			defer removeFile(file)
-			if err := x.userCredential(ctx); err != nil {
+			defer userfolder.RemoveFile(file)
+			if err := x.UserCredential(ctx); err != nil {
 				return err
 			}
 		}
-		config.Expired = x.expiredCredential
+		config.Expired = func(ctx context.Context) ([]byte, string, error) { return expiredCredential(ctx, x) }
 	}
 	if slice == "" {
 		return nil
 	}
-	if err := me.setSlice(slice); err != nil {
+	if err := me.SetSlice(slice); err != nil {
 		return fmt.Errorf("--slice: %w", err)
 	}
-	for _, x := range me.credentials {
-		if x.kind == urn.Slice && x.target == me.sliceURN {
-			config.Slice, config.SliceURN, config.SliceExpires = []byte(x.text), x.target, x.expires
+	for _, x := range me.Credentials {
+		if x.Kind == urn.Slice && x.Target == me.SliceURN {
+			config.Slice, config.SliceURN, config.SliceExpires = []byte(x.Text), x.Target, x.Expires
 		}
 	}
 	return nil
 }
 
 // expiredCredential returns the credential of a slice that has just expired.
-func (x *authorityClient) expiredCredential(ctx context.Context) (credential []byte, slice string, err error) {
+func expiredCredential(ctx context.Context, x *session.Authority) (credential []byte, slice string, err error) {
 	const life = 3 * time.Second
 	dir, err := os.MkdirTemp("", "patchbay-probe-")
 	if err != nil {
@@ -214,10 +216,10 @@ func (x *authorityClient) expiredCredential(ctx context.Context) (credential []b
 	}
 	defer os.RemoveAll(dir)
 	own := *x // the user's own folder gets no credential of such a slice
-	own.dir = dir
-	u := urn.URN{Authority: x.user.Authority, Type: urn.Slice, Name: "expired" + strings.ToLower(rand.Text()[:10])}
+	own.Dir = dir
+	u := urn.URN{Authority: x.User.Authority, Type: urn.Slice, Name: "expired" + strings.ToLower(rand.Text()[:10])}
 	file, expires := filepath.Join(dir, "cred.xml"), time.Now().Add(life)
-	if err := own.sliceCredential(ctx, u, file, expires, true); err != nil {
+	if err := own.SliceCredential(ctx, u, file, expires, true); err != nil {
 		return nil, "", err
 	}
 	text, err := site.ReadRegular(file)

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/client"
+	"patchbay/am/client/session"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/experiment"
 	"patchbay/inventory/suggest"
@@ -49,7 +51,7 @@ func (o *sshOptions) Validate(args []string) error {
 		return noArguments(args)
 	}
 	if len(args) == 0 {
-		return fmt.Errorf("the node is missing; see: %s", o.site.hint("status"))
+		return fmt.Errorf("the node is missing; see: %s", o.site.Hint("status"))
 	}
 	o.node, o.command = args[0], args[1:]
 	if len(o.command) > 0 && o.isFlag(o.command[0]) {
@@ -64,7 +66,7 @@ func (o *sshOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	if o.PrintConfig {
 		return s.printConfig(ctx)
 	}
@@ -72,55 +74,55 @@ func (o *sshOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	if s.isSimulated(h) {
+	if s.IsSimulated(h) {
 		return fmt.Errorf("the node %s is simulated, so there is nothing to log in to; for real nodes see: %s", display.Line(h.Name), display.Command("up", "--help"))
 	}
-	return runSSH(c, s.file("ssh_config"), append([]string{h.Alias}, o.command...)...)
+	return runSSH(c, s.File("ssh_config"), append([]string{h.Alias}, o.command...)...)
 }
 
-func (s *session) printConfig(ctx context.Context) error {
-	unlock, err := s.lock(ctx)
+func (s *opened) printConfig(ctx context.Context) error {
+	unlock, err := s.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if len(s.usable()) == 0 {
-		return fmt.Errorf("there is no experiment yet; begin with: %s", s.hint("up", "--example"))
+	if len(s.Usable()) == 0 {
+		return fmt.Errorf("there is no experiment yet; begin with: %s", s.Hint("up", "--example"))
 	}
-	if err := s.writeSSH(); err != nil {
+	if err := s.WriteSSH(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(s.out, s.file("ssh_config"))
+	_, err = fmt.Fprintln(s.out, s.File("ssh_config"))
 	return err
 }
 
 // findNode also writes the files for OpenSSH. If the aggregate answers, findNode first
 // updates the stored manifests.
-func (s *session) findNode(ctx context.Context, name string) (h experiment.Host, err error) {
-	unlock, err := s.lock(ctx)
+func (s *opened) findNode(ctx context.Context, name string) (h experiment.Host, err error) {
+	unlock, err := s.Lock(ctx)
 	if err != nil {
 		return h, err
 	}
 	defer unlock()
 	var asked error
 	var empty []string // slices whose stored manifest is of the past
-	for _, x := range s.usable() {
-		sl, err := s.openSlice(ctx, x, 0, false)
+	for _, x := range s.Usable() {
+		sl, err := s.OpenSlice(ctx, x, 0, false)
 		if err == nil {
 			var a client.Answer
-			if a, err = sl.refresh(ctx); err == nil && len(a.Slivers) == 0 {
+			if a, err = sl.Refresh(ctx); err == nil && len(a.Slivers) == 0 {
 				empty = append(empty, x)
 			}
 		}
-		if isUnreachable(err) { // no other slice can be reached either
-			asked = s.explain(err)
+		if session.IsUnreachable(err) { // no other slice can be reached either
+			asked = s.Explain(err)
 			break
 		}
 		asked = errors.Join(asked, err)
 	}
 	// Write ssh_config even without new manifests: a file that another person wrote could
 	// make ssh run any command.
-	if err := s.writeSSH(); err != nil {
+	if err := s.WriteSSH(); err != nil {
 		return h, err
 	}
 	all, shared, err := s.hostsExcept(empty)
@@ -130,7 +132,7 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	found := experiment.Named(all, name)
 	switch {
 	case len(found) == 1 && shared[found[0].Alias] != "":
-		return h, fmt.Errorf("there is no account of %s on the node %s; its owner creates one with: %s", accountOf(s.userName()), name, display.Command("share", shared[found[0].Alias], s.userName()))
+		return h, fmt.Errorf("there is no account of %s on the node %s; its owner creates one with: %s", session.AccountOf(s.UserName()), name, display.Command("share", shared[found[0].Alias], s.UserName()))
 	case len(found) == 1 && found[0].Login.Exists():
 		if asked != nil {
 			fmt.Fprintf(s.err, "%v\nThe login is from the stored manifest.\n", asked)
@@ -139,30 +141,30 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	case len(found) == 1 && found[0].Unsafe != "":
 		return h, fmt.Errorf("the manifest has an unsafe login for %s, %q; it is not used", name, found[0].Unsafe)
 	case len(found) == 1:
-		return h, errors.Join(fmt.Errorf("%s has no login yet; see: %s", name, s.hint("status")), asked)
+		return h, errors.Join(fmt.Errorf("%s has no login yet; see: %s", name, s.Hint("status")), asked)
 	case len(found) > 1:
 		return h, fmt.Errorf("several nodes have the name %s: %s", name, strings.Join(shortNames(found), ", "))
 	case len(all) == 0:
-		return h, errors.Join(fmt.Errorf("there are no nodes; begin with: %s", s.hint("up", "--example")), asked)
+		return h, errors.Join(fmt.Errorf("there are no nodes; begin with: %s", s.Hint("up", "--example")), asked)
 	}
 	return h, errors.Join(unknownNode(name, all), asked)
 }
 
 // hostsExcept returns the nodes of all slices but those in without. shared has the slices of nodes without an
 // account of this user, by alias.
-func (s *session) hostsExcept(without []string) (all []experiment.Host, shared map[string]string, err error) {
+func (s *opened) hostsExcept(without []string) (all []experiment.Host, shared map[string]string, err error) {
 	shared = map[string]string{}
-	for _, x := range s.usable() {
+	for _, x := range s.Usable() {
 		if slices.Contains(without, x) {
 			continue
 		}
-		hosts, _, err := s.hosts(x)
+		hosts, _, err := s.Hosts(x)
 		if err != nil {
 			return nil, nil, err
 		}
 		all = append(all, hosts...)
 		for _, h := range hosts {
-			if s.lacksAccount(h) && s.sharedWithUser(x) && !s.isSimulated(h) {
+			if s.lacksAccount(h) && s.SharedWithUser(x) && !s.IsSimulated(h) {
 				shared[h.Alias] = x
 			}
 		}
@@ -179,7 +181,7 @@ func unknownNode(name string, all []experiment.Host) error {
 	if near := suggest.Word(name, append(nodes, shortNames(all)...)); near != "" {
 		remedy = fmt.Sprintf("did you mean %s? There are ", near)
 	}
-	return fmt.Errorf("there is no node %s; %s%s", name, remedy, joinSome(shortNames(all)))
+	return fmt.Errorf("there is no node %s; %s%s", name, remedy, userfolder.JoinSome(shortNames(all)))
 }
 
 // shortNames returns NODE.SLICE for each host.

@@ -12,6 +12,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/client/session"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/experiment"
 )
@@ -37,20 +39,20 @@ func (o *statusOptions) AddFlags(fs *pflag.FlagSet) { o.experimenterFlags.AddFla
 
 func (o *statusOptions) Run(ctx context.Context, c console) error {
 	s, err := o.openLocked(ctx, c, false)
-	if errors.Is(err, errNothingYet) {
+	if errors.Is(err, session.ErrNoExperiment) {
 		_, err := fmt.Fprintf(c.out, "You have no experiment. Begin with: %s\n", display.Command("up", "--example"))
 		return err
 	}
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	var failed error
 	shown := 0
-	names := s.usable()
+	names := s.Usable()
 	for _, name := range o.slices {
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("there is no slice %s; %ssee all with: %s", display.Line(name), suggestNames(name, names), s.hint("status"))
+			return fmt.Errorf("there is no slice %s; %ssee all with: %s", display.Line(name), userfolder.SuggestNames(name, names), s.Hint("status"))
 		}
 	}
 	if len(o.slices) > 0 {
@@ -58,8 +60,8 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 	}
 	for _, name := range names {
 		err := s.status(ctx, name, &shown)
-		if isUnreachable(err) { // no other slice can be reached either
-			return s.explain(errors.Join(failed, errors.Unwrap(err)))
+		if session.IsUnreachable(err) { // no other slice can be reached either
+			return s.Explain(errors.Join(failed, errors.Unwrap(err)))
 		}
 		failed = errors.Join(failed, err)
 	}
@@ -69,25 +71,25 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 	}
 	if len(names) == 0 {
 		if err := s.checkUser(ctx); err != nil {
-			return s.explain(err)
+			return s.Explain(err)
 		}
 	}
 	if shown == 0 && failed == nil {
-		_, err := fmt.Fprintf(c.out, "You have no experiment. Begin with: %s\n", s.hint("up", "--example"))
+		_, err := fmt.Fprintf(c.out, "You have no experiment. Begin with: %s\n", s.Hint("up", "--example"))
 		return err
 	}
-	return s.explain(failed)
+	return s.Explain(failed)
 }
 
 // checkUser returns an error if the aggregate, or the authority where the user has logged in, refuses
 // the user or does not answer. Calls about slices report this by themselves.
-func (s *session) checkUser(ctx context.Context) error {
-	x, err := s.openSlice(ctx, "", 0, false)
+func (s *opened) checkUser(ctx context.Context) error {
+	x, err := s.OpenSlice(ctx, "", 0, false)
 	if err != nil || len(x.Credentials) == 0 {
 		return err
 	}
 	_, _, err = x.Client.ListResources(ctx, x.Credentials, client.Options{Compressed: true})
-	if am.CodeOf(err) == am.Forbidden || isUnreachable(err) {
+	if am.CodeOf(err) == am.Forbidden || session.IsUnreachable(err) {
 		return err
 	}
 	return nil // other errors do not concern the user
@@ -95,22 +97,22 @@ func (s *session) checkUser(ctx context.Context) error {
 
 // status adds 1 to the parameter shown if it shows the slice. It leaves out a slice without
 // nodes, unless "patchbay up" has created the slice or another user has delegated it.
-func (s *session) status(ctx context.Context, name string, shown *int) error {
-	x, err := s.openSlice(ctx, name, 0, false)
+func (s *opened) status(ctx context.Context, name string, shown *int) error {
+	x, err := s.OpenSlice(ctx, name, 0, false)
 	if err != nil {
 		return fmt.Errorf("slice %s: %w", name, err)
 	}
-	before, expires, err := s.hosts(name)
+	before, expires, err := s.Hosts(name)
 	if err != nil {
 		return err
 	}
-	a, err := x.refresh(ctx)
+	a, err := x.Refresh(ctx)
 	if err != nil {
 		return fmt.Errorf("slice %s: %w", name, err)
 	}
-	shared, other := s.sharedWithUser(name), slices.Contains(s.otherSlices(), name)
+	shared, other := s.SharedWithUser(name), slices.Contains(s.OtherSlices(), name)
 	if len(a.Slivers) == 0 && other && !shared {
-		return x.forget()
+		return x.Forget()
 	}
 	if *shown++; *shown > 1 {
 		fmt.Fprintln(s.out)
@@ -123,17 +125,17 @@ func (s *session) status(ctx context.Context, name string, shown *int) error {
 	switch {
 	case len(a.Slivers) == 0 && other:
 		_, err := fmt.Fprintln(s.out, "  It has no nodes.")
-		return errors.Join(err, x.forget())
+		return errors.Join(err, x.Forget())
 	case len(a.Slivers) == 0:
 		why := "They were deleted, or released by an operator"
 		if !expires.IsZero() && !time.Now().Before(expires) {
 			why = "Their leases ended at " + display.Time(expires)
 		}
 		_, err := fmt.Fprintf(s.out, "  It had %s and has none any more. %s.\n  Create them again with: %s\n  or remove the slice from this list with: %s\n",
-			display.Count(len(before), "node"), why, s.hint("up", s.sliceFile(name, ".request.xml"), "--slice", name), s.hint("down", name))
+			display.Count(len(before), "node"), why, s.Hint("up", s.SliceFile(name, ".request.xml"), "--slice", name), s.Hint("down", name))
 		return err
 	}
-	hosts, _, err := s.hosts(name)
+	hosts, _, err := s.Hosts(name)
 	if err != nil {
 		return err
 	}
@@ -155,16 +157,16 @@ func (s *session) status(ctx context.Context, name string, shown *int) error {
 
 // loginOf returns a command line, a remark or "". In a slice that another user has shared, only an
 // account of this user counts.
-func (s *session) loginOf(h experiment.Host, shared bool) string {
+func (s *opened) loginOf(h experiment.Host, shared bool) string {
 	if shared && s.lacksAccount(h) {
-		return noAccount(accountOf(s.userName()))
+		return session.NoAccount(session.AccountOf(s.UserName()))
 	}
 	return s.loginCommand(h)
 }
 
 // lacksAccount reports whether the login of a node is only that of another user.
-func (s *session) lacksAccount(h experiment.Host) bool {
-	return h.Login.Exists() && h.Login.User != accountOf(s.userName())
+func (s *opened) lacksAccount(h experiment.Host) bool {
+	return h.Login.Exists() && h.Login.User != session.AccountOf(s.UserName())
 }
 
 func stateWord(v client.Sliver) string {

@@ -168,12 +168,12 @@ func countSteps(list []client.Sliver) string {
 }
 
 // setupHint returns the command that runs failed steps of the slice again, and continues.
-func (s *session) setupHint(name string) string {
-	return s.hint("call", "setup", "--slice", name, "--wait")
+func (s *opened) setupHint(name string) string {
+	return s.Hint("call", "setup", "--slice", name, "--wait")
 }
 
 // showSetup shows the current step of each node, and what to do.
-func (s *session) showSetup(name string, list []client.Sliver) error {
+func (s *opened) showSetup(name string, list []client.Sliver) error {
 	var steps []nodeStep
 	for _, v := range list {
 		if x, ok := currentStep(v); ok {
@@ -187,7 +187,7 @@ func (s *session) showSetup(name string, list []client.Sliver) error {
 	t := stepTable(s.out, steps, time.Now(), false)
 	t.indent = "  "
 	err := t.flush("")
-	fmt.Fprintf(s.out, "  Show the output of all steps with: %s\n", s.hint("call", "Status", "--logs", "--slice", name))
+	fmt.Fprintf(s.out, "  Show the output of all steps with: %s\n", s.Hint("call", "Status", "--logs", "--slice", name))
 	if canContinue(list) {
 		fmt.Fprintf(s.out, "  Continue the setup with: %s\n", s.setupHint(name))
 	}

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
-
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/client/session"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/experiment"
 	"patchbay/am/site"
 	"patchbay/am/xmlrpc"
@@ -86,7 +86,7 @@ func TestUpStoresTheRequestOfExistingNodes(t *testing.T) {
 	changed := strings.Replace(keptRequest, `"change"/>`, `"change"><!-- another --></node>`, 1)
 	for _, tt := range []struct{ fails, kept string }{{"Delete", keptRequest}, {"Allocate", changed}, {"Status", keptRequest}} {
 		x, file := sliceAt(t, &failingAggregate{t: t, fails: tt.fails})
-		if err := (&upOptions{Yes: true}).apply(t.Context(), x, []byte(changed)); err == nil {
+		if err := (&upOptions{Yes: true}).apply(t.Context(), &opened{x.Session, console{io.Discard, io.Discard}}, x, []byte(changed)); err == nil {
 			t.Errorf("%s fails, and up succeeds", tt.fails)
 		}
 		if got := readFile(t, file); got != tt.kept {
@@ -96,7 +96,7 @@ func TestUpStoresTheRequestOfExistingNodes(t *testing.T) {
 }
 
 // sliceAt returns a slice whose stored request is keptRequest, and the file of that request.
-func sliceAt(t *testing.T, a *failingAggregate) (*slice, string) {
+func sliceAt(t *testing.T, a *failingAggregate) (*session.Slice, string) {
 	s := httptest.NewTLSServer(a)
 	t.Cleanup(s.Close)
 	c, err := client.New(client.Config{URL: s.URL})
@@ -104,10 +104,9 @@ func sliceAt(t *testing.T, a *failingAggregate) (*slice, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	dir := t.TempDir()
-	x := &slice{&experiment.Experiment{Client: c, Slice: "urn:publicid:IDN+example.org+slice+s", Progress: func(experiment.Phase, []client.Sliver) {}}, &session{console: console{io.Discard, io.Discard}, flags: &experimenterFlags{}, dir: dir}, "s"}
-	x.session.flags.site.flags = pflag.NewFlagSet("up", pflag.ContinueOnError)
-	file := x.session.sliceFile("s", ".request.xml")
+	in := &session.Session{Choice: session.Selection{Site: new(session.ChosenSite)}, Messages: io.Discard, Dir: t.TempDir()}
+	x := &session.Slice{Experiment: &experiment.Experiment{Client: c, Slice: "urn:publicid:IDN+example.org+slice+s", Progress: func(experiment.Phase, []client.Sliver) {}}, Session: in, Name: "s"}
+	file := x.Session.SliceFile("s", ".request.xml")
 	if err := site.ReplaceFile(file, []byte(keptRequest), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +130,9 @@ func TestUpContinuesAfterALostAnswer(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a := &failingAggregate{t: t, inPlace: true, fails: tt.fails}
 			x, file := sliceAt(t, a)
-			up := func() error { return (&upOptions{Yes: true}).apply(t.Context(), x, []byte(tt.request)) }
+			up := func() error {
+				return (&upOptions{Yes: true}).apply(t.Context(), &opened{x.Session, console{io.Discard, io.Discard}}, x, []byte(tt.request))
+			}
 			if err := up(); err == nil {
 				t.Fatal("up succeeds without an answer")
 			}
@@ -139,7 +140,7 @@ func TestUpContinuesAfterALostAnswer(t *testing.T) {
 				t.Errorf("before the answer, the stored request is\n%s", got)
 			}
 			a.fails, a.down = "", false
-			if _, err := x.refresh(t.Context()); err != nil {
+			if _, err := x.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if got := readFile(t, file); (got == tt.request) != tt.adopted {
@@ -151,13 +152,13 @@ func TestUpContinuesAfterALostAnswer(t *testing.T) {
 			if a.deleted || a.allocated != tt.calls {
 				t.Errorf("up deletes nodes: %v; Allocate was called %d times, want %d", a.deleted, a.allocated, tt.calls)
 			}
-			if got := readFile(t, file); got != tt.request || exists(x.session.sliceFile("s", newRequest)) {
+			if got := readFile(t, file); got != tt.request || userfolder.FileExists(x.Session.SliceFile("s", session.NewRequest)) {
 				t.Errorf("in the end, the stored request is\n%s", got)
 			}
-			if err := site.ReplaceFile(x.session.sliceFile("s", newRequest), []byte("x"), 0o600); err != nil {
+			if err := site.ReplaceFile(x.Session.SliceFile("s", session.NewRequest), []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := x.forget(); err != nil || exists(x.session.sliceFile("s", newRequest)) || exists(file) {
+			if err := x.Forget(); err != nil || userfolder.FileExists(x.Session.SliceFile("s", session.NewRequest)) || userfolder.FileExists(file) {
 				t.Errorf("forget leaves a request: %v", err)
 			}
 		})

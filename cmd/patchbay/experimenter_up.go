@@ -17,13 +17,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/client"
+	"patchbay/am/client/session"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/experiment"
 	"patchbay/am/site"
 	"patchbay/am/site/check"
-	"patchbay/am/site/create"
 	"patchbay/am/urn"
-	"patchbay/inventory"
 	"patchbay/rspec/compile"
 )
 
@@ -116,22 +116,22 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	name := o.sliceFor(s)
 	if base := filepath.Base(o.request); o.Slice == "" && name != strings.TrimSuffix(base, filepath.Ext(base)) {
 		fmt.Fprintf(c.err, "The name of the slice is %s.\n", name)
 	}
-	credential := s.sliceFile(name, "-cred.xml")
-	isNew := !exists(credential)
-	x, err := s.openSlice(ctx, name, o.life, true)
+	credential := s.SliceFile(name, "-cred.xml")
+	isNew := !userfolder.FileExists(credential)
+	x, err := s.OpenSlice(ctx, name, o.life, true)
 	if err != nil {
 		return err
 	}
-	err = o.apply(ctx, x, text)
-	if err != nil && isNew && !exists(s.sliceFile(name, ".request.xml")) { // nothing is reserved
-		err = errors.Join(err, removeFile(credential))
+	err = o.apply(ctx, s, x, text)
+	if err != nil && isNew && !userfolder.FileExists(s.SliceFile(name, ".request.xml")) { // nothing is reserved
+		err = errors.Join(err, userfolder.RemoveFile(credential))
 	}
-	return s.explain(err)
+	return s.Explain(err)
 }
 
 // precheck returns mistakes that need no aggregate. It reports whether text is a source that deploys
@@ -159,13 +159,13 @@ func (o *upOptions) precheck(c console, text []byte) (needless bool, err error) 
 }
 
 // compile returns the request for a source, and other texts unchanged.
-func (o *upOptions) compile(s *session, text []byte, version client.Version) ([]byte, error) {
+func (o *upOptions) compile(s *opened, text []byte, version client.Version) ([]byte, error) {
 	if compile.Language(text) == "" {
 		return text, nil
 	}
 	var offer compile.Options
-	if u, err := urn.Parse(version.URN); err == nil && s.config != nil && strings.EqualFold(u.Authority, s.config.Authority) {
-		if offer, err = offerOf(s.config); err != nil && !errors.Is(err, fs.ErrPermission) {
+	if u, err := urn.Parse(version.URN); err == nil && s.Config != nil && strings.EqualFold(u.Authority, s.Config.Authority) {
+		if offer, err = offerOf(s.Config); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, err
 		}
 	}
@@ -175,36 +175,83 @@ func (o *upOptions) compile(s *session, text []byte, version client.Version) ([]
 
 // sliceFor returns the value of --slice. Without --slice, it returns the only slice of a
 // user that cannot create slices, else a name derived from the file's name.
-func (o *upOptions) sliceFor(s *session) string {
-	if has := slicesIn(s.dir); o.Slice == "" && s.trial == nil && len(has) == 1 {
+func (o *upOptions) sliceFor(s *opened) string {
+	if has := userfolder.Slices(s.Dir); o.Slice == "" && s.Trial == nil && len(has) == 1 {
 		return has[0]
 	}
-	return cmp.Or(o.Slice, sliceNameOf(o.request))
+	return cmp.Or(o.Slice, session.SliceName(o.request))
 }
 
-func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
+// upRun is one run of up for a slice.
+type upRun struct {
+	*upOptions
+	s *opened
+	x *session.Slice
+	// request is the new request, and text its document.
+	request *experiment.Request
+	text    []byte
+	plan    experiment.Plan
+	// end is the requested end of leases; zero without --for.
+	end time.Time
+}
+
+// apply changes the slice to what the text describes, and shows its nodes.
+func (o *upOptions) apply(ctx context.Context, s *opened, x *session.Slice, text []byte) error {
+	u := &upRun{upOptions: o, s: s, x: x}
+	if err := u.prepare(ctx, text); err != nil {
+		return err
+	}
+	changes := u.plan.Has(experiment.Add, experiment.ChangeInPlace, experiment.Replace, experiment.Remove)
+	if !changes && u.plan.Has(experiment.Keep) {
+		fmt.Fprintf(s.err, "Nothing to change in the slice %s.\n", x.Name)
+	}
+	if u.plan.Has(experiment.Add, experiment.Replace) {
+		if err := o.source.listSent(s.console, o.request); err != nil {
+			return err
+		}
+		u.warn(ctx)
+	}
+	if o.life > 0 {
+		u.end = time.Now().Add(o.life)
+	}
+	if err := x.Preview(ctx, u.plan, u.request, u.end); err != nil {
+		return fmt.Errorf("nothing was changed, since the site would refuse the new request: %w", err)
+	}
+	if changes && u.plan.Has(experiment.Keep, experiment.ChangeInPlace, experiment.Replace, experiment.Remove) {
+		if err := u.confirm(); err != nil {
+			return err
+		}
+	}
+	if err := u.carryOut(ctx); err != nil {
+		return err
+	}
+	return u.finish(ctx)
+}
+
+// prepare reads the request and compares it with the slice.
+func (u *upRun) prepare(ctx context.Context, text []byte) error {
+	s, x := u.s, u.x
 	version, _, err := x.Client.GetVersion(ctx)
 	if err != nil {
 		return err
 	}
-	if sum := x.Client.Unchecked(); sum != "" && (o.URL != "" || x.session.config == nil) {
-		fmt.Fprintf(x.session.err, "The certificate of %s was not checked: its SHA-256 fingerprint is %s. To check it, give --ca FILE.\n", x.session.URL, sum)
+	if sum := x.Client.Unchecked(); sum != "" && (u.URL != "" || s.Config == nil) {
+		fmt.Fprintf(s.err, "The certificate of %s was not checked: its SHA-256 fingerprint is %s. To check it, give --ca FILE.\n", s.URL, sum)
 	}
 	x.File = string(text)
-	if text, err = o.compile(x.session, text, version); err != nil {
+	if u.text, err = u.compile(s, text, version); err != nil {
 		return err
 	}
-	x.Terms = o.source.terms()
-	request, err := experiment.ParseRequest(text, version.URN)
-	if err != nil {
-		return fmt.Errorf("%s: %w", o.request, err)
+	x.Terms = u.source.terms()
+	if u.request, err = experiment.ParseRequest(u.text, version.URN); err != nil {
+		return fmt.Errorf("%s: %w", u.upOptions.request, err)
 	}
-	have, err := x.refresh(ctx)
+	have, err := x.Refresh(ctx)
 	if err != nil {
 		return err
 	}
 	var before *experiment.Request
-	stored, err := site.ReadRegular(x.session.sliceFile(x.name, ".request.xml"))
+	stored, err := site.ReadRegular(s.SliceFile(x.Name, ".request.xml"))
 	switch {
 	case err == nil:
 		before = experiment.ParseStored(stored, version.URN)
@@ -212,82 +259,56 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 		return err
 	}
 	x.InPlace = experiment.InPlaceOf(version)
-	plan := experiment.Compare(before, request, have.Slivers, x.InPlace)
-	c := x.session.console
-	changes := plan.Has(experiment.Add, experiment.ChangeInPlace, experiment.Replace, experiment.Remove)
-	if plan.Has(experiment.Keep, experiment.Replace, experiment.Remove) {
-		if !changes {
-			fmt.Fprintf(c.err, "Nothing to change in the slice %s.\n", x.name)
-		}
-	}
-	if plan.Has(experiment.Add, experiment.Replace) {
-		if err := o.source.listSent(c, o.request); err != nil {
-			return err
-		}
-	}
-	o.warn(ctx, x, plan, text)
-	var end time.Time
-	if o.life > 0 {
-		end = time.Now().Add(o.life)
-	}
-	if err := x.Preview(ctx, plan, request, end); err != nil {
-		return fmt.Errorf("nothing was changed, since the site would refuse the new request: %w", err)
-	}
-	if changes && plan.Has(experiment.Keep, experiment.ChangeInPlace, experiment.Replace, experiment.Remove) {
-		if err := o.confirm(x, plan); err != nil {
-			return err
-		}
-	}
-	if err := o.carryOut(ctx, x, plan, request, text, end); err != nil {
-		return err
-	}
-	if o.life > 0 && plan.Has(experiment.Keep, experiment.ChangeInPlace) {
-		list, err := x.Renew(ctx, end)
+	u.plan = experiment.Compare(before, u.request, have.Slivers, x.InPlace)
+	return nil
+}
+
+// finish changes the leases of nodes that existed before, and shows the nodes.
+func (u *upRun) finish(ctx context.Context) error {
+	if u.life > 0 && u.plan.Has(experiment.Keep, experiment.ChangeInPlace) {
+		list, err := u.x.Renew(ctx, u.end)
 		if err != nil {
 			return fmt.Errorf("the nodes run, but the end of their leases cannot be changed: %w", err)
 		}
-		fmt.Fprintf(c.err, "Their leases now end at %s.\n", timeAndDistance(earliestEnd(list), time.Now()))
+		fmt.Fprintf(u.s.err, "Their leases now end at %s.\n", timeAndDistance(session.EarliestEnd(list), time.Now()))
 	}
-	answer, err := x.refresh(ctx)
+	answer, err := u.x.Refresh(ctx)
 	if err != nil {
 		return err
 	}
-	if given := earliestEnd(answer.Slivers); !end.IsZero() && given.Before(end.Add(-time.Minute)) {
-		fmt.Fprintf(c.err, "The leases end at %s, which is earlier than --for %s requests.\n", timeAndDistance(given, time.Now()), o.For)
+	if given := session.EarliestEnd(answer.Slivers); !u.end.IsZero() && given.Before(u.end.Add(-time.Minute)) {
+		fmt.Fprintf(u.s.err, "The leases end at %s, which is earlier than --for %s requests.\n", timeAndDistance(given, time.Now()), u.For)
 	}
-	return x.show(answer.Slivers)
+	return u.s.show(u.x, answer.Slivers)
 }
 
-// warn prints warnings about the request. If this user cannot read the site's files, apply
-// prints the site's warnings.
-func (o *upOptions) warn(ctx context.Context, x *slice, plan experiment.Plan, text []byte) {
-	s := x.session
-	if !plan.Has(experiment.Add, experiment.Replace) {
+// warn prints warnings about new nodes. If this user cannot read the site's files, the site's
+// warnings are printed when they are allocated.
+func (u *upRun) warn(ctx context.Context) {
+	s := u.s
+	if s.Config == nil {
+		u.x.Notices = func(text string) { fmt.Fprintf(s.err, "The site reports: %s\n", display.Line(text)) }
 		return
 	}
-	if s.config == nil {
-		x.Notices = func(text string) { fmt.Fprintf(s.err, "The site reports: %s\n", display.Line(text)) }
-		return
-	}
-	slice, _ := urn.Parse(x.Slice)
-	k := &check.Checker{Out: s.err, Err: s.err, Config: s.config}
-	k.Warnings(ctx, o.request, text, x.Terms, slice)
+	slice, _ := urn.Parse(u.x.Slice)
+	k := &check.Checker{Out: s.err, Err: s.err, Config: s.Config}
+	k.Warnings(ctx, u.upOptions.request, u.text, u.x.Terms, slice)
 }
 
 // carryOut returns an error that says how many nodes are reserved and what to do. It stores
 // the text of the request when no remaining sliver differs from the request; see adoptRequest.
-func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan, request *experiment.Request, text []byte, end time.Time) error {
-	s := x.session
+func (u *upRun) carryOut(ctx context.Context) error {
+	s, x := u.s, u.x
 	p := newProgress(s.err)
 	x.Progress = p.show
-	store := func() error { return x.storeRequest(text) }
-	allocate := func() error { return x.Allocate(ctx, plan, request, end) }
+	store := func() error { return x.StoreRequest(u.text) }
+	allocate := func() error { return x.Allocate(ctx, u.plan, u.request, u.end) }
 	parts := []func() error{store, allocate}
-	if x.Changes(plan) {
-		parts = []func() error{func() error { return x.write(newRequest, text) }, allocate, store}
+	if x.Changes(u.plan) {
+		parts = []func() error{func() error { return x.Write(session.NewRequest, u.text) }, allocate, store}
 	}
-	err := x.Clear(ctx, plan)
-	for _, do := range append(parts, func() error { return x.Run(ctx, end) }) {
+	err := x.Clear(ctx, u.plan)
+	for _, do := range append(parts, func() error { return x.Run(ctx, u.end) }) {
 		if err == nil {
 			err = do()
 		}
@@ -302,39 +323,39 @@ func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan
 	}
 	looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	left, lookErr := x.refresh(looking)
+	left, lookErr := x.Refresh(looking)
 	reserved := display.Count(len(left.Slivers), "node")
 	switch {
 	case lookErr != nil:
 		reserved = "perhaps some nodes"
 	case len(left.Slivers) == 0:
-		return errors.Join(fmt.Errorf("%w\nnothing is reserved in the slice %s", err, x.name), x.forget())
+		return errors.Join(fmt.Errorf("%w\nnothing is reserved in the slice %s", err, x.Name), x.Forget())
 	}
 	if canContinue(left.Slivers) {
-		err = fmt.Errorf("%w\ncontinue the setup with: %s", err, s.setupHint(x.name))
+		err = fmt.Errorf("%w\ncontinue the setup with: %s", err, s.setupHint(x.Name))
 	}
 	return fmt.Errorf("%w\n%s of the slice %s remain; show them with: %s; repeat the command to continue, or delete them with: %s",
-		err, reserved, x.name, s.hint("status"), s.hint("down", x.name))
+		err, reserved, x.Name, s.Hint("status"), s.Hint("down", x.Name))
 }
 
 // confirm asks unless --yes was given. It fails if there is neither --yes nor a terminal.
-func (o *upOptions) confirm(x *slice, plan experiment.Plan) error {
-	c := x.session.console
-	fmt.Fprintf(c.err, "In the slice %s:\n", x.name)
+func (u *upRun) confirm() error {
+	c := u.s.console
+	fmt.Fprintf(c.err, "In the slice %s:\n", u.x.Name)
 	t := &table{out: c.err, indent: "  "}
-	for _, change := range plan {
+	for _, change := range u.plan {
 		t.row(string(change.Action), change.Node, change.Why)
 	}
 	if err := t.flush(""); err != nil {
 		return err
 	}
-	if plan.Has(experiment.Replace, experiment.Remove) {
+	if u.plan.Has(experiment.Replace, experiment.Remove) {
 		fmt.Fprintln(c.err, "All files on nodes that are replaced or removed are lost.")
-		if x.InPlace == experiment.Nothing { // see experiment.Preview
+		if u.x.InPlace == experiment.Nothing { // see experiment.Preview
 			fmt.Fprintln(c.err, "If the site then refuses the new nodes, the old ones are gone.")
 		}
 	}
-	return agree(c, o.Yes, "Change it?")
+	return agree(c, u.Yes, "Change it?")
 }
 
 // agree asks unless yes is true. It fails without a terminal, or if the answer is not yes.
@@ -351,24 +372,6 @@ func agree(c console, yes bool, question string) error {
 	return nil
 }
 
-// hosts reads the slice's stored manifest. It returns no nodes if no manifest is stored.
-// The time is the end of the leases.
-func (s *session) hosts(name string) (list []experiment.Host, expires time.Time, err error) {
-	file := s.sliceFile(name, ".manifest.xml")
-	text, err := site.ReadRegular(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, expires, nil
-	}
-	if err != nil {
-		return nil, expires, err
-	}
-	m, err := experiment.ReadManifest(text, accountOf(s.userName()))
-	if err != nil {
-		return nil, expires, fmt.Errorf("%s: %w", file, err)
-	}
-	return experiment.Hosts(name, m.Nodes), m.Expires, nil
-}
-
 // addressesOf returns the addresses of a node, each with its link.
 func addressesOf(n experiment.Node) string {
 	var list []string
@@ -378,26 +381,9 @@ func addressesOf(n experiment.Node) string {
 	return strings.Join(list, ", ")
 }
 
-// isSimulated reports whether a node is simulated and so has no login. It returns false if
-// this user cannot read the site's inventory.
-func (s *session) isSimulated(h experiment.Host) bool {
-	if s.config == nil {
-		return false
-	}
-	if s.inventory == nil {
-		var err error
-		if s.inventory, err = s.config.LoadInventory(); err != nil {
-			s.inventory = new(inventory.Inventory)
-		}
-	}
-	c, ok := s.inventory.ComponentNamed(h.Component)
-	return ok && c.Provider == create.Simulated
-}
-
 // show prints the nodes. It returns an exitError if a step of their setup has failed.
-func (x *slice) show(list []client.Sliver) error {
-	s := x.session
-	hosts, _, err := s.hosts(x.name)
+func (s *opened) show(x *session.Slice, list []client.Sliver) error {
+	hosts, _, err := s.Hosts(x.Name)
 	if err != nil {
 		return err
 	}
@@ -410,7 +396,7 @@ func (x *slice) show(list []client.Sliver) error {
 			continue
 		}
 		login := s.loginCommand(h)
-		if first == "" && h.Login.Exists() && !s.isSimulated(h) {
+		if first == "" && h.Login.Exists() && !s.IsSimulated(h) {
 			first = sshName(h)
 		}
 		t.row(h.Name, login, addressesOf(h.Node), untilOf(list, h))
@@ -425,16 +411,16 @@ func (x *slice) show(list []client.Sliver) error {
 	}
 	failed := canContinue(list)
 	if failed {
-		fmt.Fprintf(s.err, "Show the output of all steps with: %s\n", s.hint("call", "Status", "--logs", "--slice", x.name))
-		fmt.Fprintf(s.err, "Continue the setup with: %s\n", s.setupHint(x.name))
+		fmt.Fprintf(s.err, "Show the output of all steps with: %s\n", s.Hint("call", "Status", "--logs", "--slice", x.Name))
+		fmt.Fprintf(s.err, "Continue the setup with: %s\n", s.setupHint(x.Name))
 	}
-	next := [][]string{{"status"}, {"extend", x.name, "2h"}, {"down", x.name}}
+	next := [][]string{{"status"}, {"extend", x.Name, "2h"}, {"down", x.Name}}
 	if first != "" {
 		next = slices.Insert(next, 0, []string{"ssh", first})
 	}
 	for i, args := range next {
 		head := map[bool]string{true: "next:", false: "     "}[i == 0]
-		if _, err := fmt.Fprintf(s.out, "%s  %s\n", head, s.hint(args...)); err != nil {
+		if _, err := fmt.Fprintf(s.out, "%s  %s\n", head, s.Hint(args...)); err != nil {
 			return err
 		}
 	}
@@ -445,12 +431,12 @@ func (x *slice) show(list []client.Sliver) error {
 }
 
 // loginCommand returns a command line. Without a login, it returns a remark or "".
-func (s *session) loginCommand(h experiment.Host) string {
+func (s *opened) loginCommand(h experiment.Host) string {
 	switch {
-	case s.isSimulated(h):
+	case s.IsSimulated(h):
 		return "(simulated)"
 	case h.Login.Exists():
-		return s.hint("ssh", sshName(h))
+		return s.Hint("ssh", sshName(h))
 	case h.Unsafe != "":
 		return "(not safe to use: " + h.Unsafe + ")"
 	}

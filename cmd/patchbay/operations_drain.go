@@ -73,7 +73,7 @@ func onlyComponents(args []string) error {
 }
 
 func (o *drainOptions) Run(ctx context.Context, c console) error {
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	if err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func (o *listOptions) addEndsBefore(fs *pflag.FlagSet) {
 
 // client returns a client of the site, or of the backup of --backup.
 func (o *listOptions) client() (site.AdminClient, error) {
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	return site.ConnectBackup(config, o.Backup), err
 }
 

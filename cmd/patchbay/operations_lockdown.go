@@ -50,7 +50,7 @@ func (o *lockdownOptions) Validate(args []string) (err error) {
 }
 
 func (o *lockdownOptions) Run(ctx context.Context, c console) error {
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (o *lockdownOptions) Run(ctx context.Context, c console) error {
 	if state.Reserved > 0 {
 		fmt.Fprintf(c.out, "Reservations cannot be provisioned meanwhile, and end unless they are renewed: %s.\n", display.Count(state.Reserved, "sliver"))
 	}
-	fmt.Fprintf(c.out, "To accept new reservations again: %s\n", o.site.hint("lockdown", "--lift"))
+	fmt.Fprintf(c.out, "To accept new reservations again: %s\n", o.site.Hint("lockdown", "--lift"))
 	return nil
 }
 

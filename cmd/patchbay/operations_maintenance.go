@@ -108,7 +108,7 @@ func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
 }
 
 func (o *maintenanceOptions) Run(ctx context.Context, c console) error {
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	if err != nil {
 		return err
 	}

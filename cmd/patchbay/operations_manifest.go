@@ -31,7 +31,7 @@ func (o *manifestOptions) Validate(args []string) (err error) {
 }
 
 func (o *manifestOptions) Run(ctx context.Context, c console) error {
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	if err != nil {
 		return err
 	}

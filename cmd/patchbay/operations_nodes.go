@@ -165,7 +165,7 @@ func nodeRemark(n *operate.Node) string {
 
 // showOrphans needs a served site.
 func (o *nodesOptions) showOrphans(ctx context.Context, c console) error {
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	if err != nil {
 		return err
 	}

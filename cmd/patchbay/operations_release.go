@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/audit"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/operate"
 	"patchbay/am/site"
@@ -60,7 +61,7 @@ func (o *releaseOptions) Validate(args []string) error {
 }
 
 func (o *releaseOptions) Run(ctx context.Context, c console) error {
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	if err != nil {
 		return err
 	}
@@ -80,12 +81,12 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 		fmt.Fprintf(c.out, "Released: %s of slice %s.\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()))
 		switch {
 		case s.Removing > 0 && served:
-			fmt.Fprintf(c.out, "Waiting for providers to remove %s; to list those that remain: %s\n", display.Count(s.Removing, "sliver"), o.site.hint("slivers", s.Slice.Name))
+			fmt.Fprintf(c.out, "Waiting for providers to remove %s; to list those that remain: %s\n", display.Count(s.Removing, "sliver"), o.site.Hint("slivers", s.Slice.Name))
 		case s.Removing > 0:
 			fmt.Fprintf(c.out, "Providers will remove %s when the site is served.\n", display.Count(s.Removing, "sliver"))
 		}
 		if s.Shutdown {
-			fmt.Fprintf(c.out, "The slice stays shut down; to lift that: %s\n", o.site.hint("thaw", s.Slice.String()))
+			fmt.Fprintf(c.out, "The slice stays shut down; to lift that: %s\n", o.site.Hint("thaw", s.Slice.String()))
 		}
 	}
 	return nil
@@ -104,7 +105,7 @@ func (o *releaseOptions) confirm(ctx context.Context, c console, config *site.Co
 		return err
 	}
 	for _, s := range done.Slices {
-		fmt.Fprintf(c.out, "%s of slice %s: %s\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()), display.Line(joinSome(s.ClientIDs)))
+		fmt.Fprintf(c.out, "%s of slice %s: %s\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()), display.Line(userfolder.JoinSome(s.ClientIDs)))
 	}
 	if !confirmed(os.Stdin, c.out, "Release them, with everything on them? [y/N] ") {
 		return errors.New("nothing was changed")
@@ -140,7 +141,7 @@ func (o *releaseOptions) releaseOrphans(ctx context.Context, c console, config *
 		}
 	}
 	if going > 0 {
-		fmt.Fprintf(c.out, "To list the orphans that are left: %s\n", o.site.hint("nodes", "--orphans"))
+		fmt.Fprintf(c.out, "To list the orphans that are left: %s\n", o.site.Hint("nodes", "--orphans"))
 	}
 	if wrong > 0 {
 		return fmt.Errorf("%s could not be removed for the reasons above; fix the provider and try again", display.Count(wrong, "resource"))

@@ -57,7 +57,7 @@ func (o *renewOptions) Validate(args []string) (err error) {
 }
 
 func (o *renewOptions) Run(ctx context.Context, c console) error {
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (o *thawOptions) Validate(args []string) (err error) {
 }
 
 func (o *thawOptions) Run(ctx context.Context, c console) error {
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (o *whoOptions) audits() ([]string, error) {
 	if len(o.files) > 0 {
 		return audit.InOrder(o.files)
 	}
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"patchbay/am/client/session"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/site"
 )
@@ -44,77 +47,15 @@ type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
+// siteFlag is the flag --config. It keeps the flags of its command.
 type siteFlag struct {
-	file  string
+	session.ChosenSite
 	flags *pflag.FlagSet
 }
 
-// isGiven reports whether the user named the site, with --config or PATCHBAY_CONFIG.
-func (f *siteFlag) isGiven() bool {
-	return f.flags != nil && f.flags.Changed("config") || os.Getenv(site.EnvPrefix+"CONFIG") != ""
-}
-
 func (f *siteFlag) AddFlags(fs *pflag.FlagSet) {
-	f.flags = fs
-	file := os.Getenv(site.EnvPrefix + "CONFIG")
-	if file == "" {
-		file = site.ConfigName
-	}
-	fs.StringVar(&f.file, "config", file, "the site's configuration, or its folder; also PATCHBAY_CONFIG")
-}
-
-func (f *siteFlag) path() string {
-	if isFolder(f.file) {
-		return filepath.Join(f.file, site.ConfigName)
-	}
-	return f.file
-}
-
-// folder returns the folder of the site; "" without a configuration file.
-func (f *siteFlag) folder() string {
-	if info, err := os.Stat(f.path()); err != nil || info.IsDir() {
-		return ""
-	}
-	return filepath.Dir(f.path())
-}
-
-func (f *siteFlag) hint(args ...string) string {
-	if !f.isGiven() && f.file == site.ConfigName { // another file is the user's own site
-		return display.Command(args...)
-	}
-	return display.CommandAt(f.file, args...)
-}
-
-// readFile ignores environment variables if the file belongs to the user's own site and no
-// site was named. The own site's server also ignores them.
-func (f *siteFlag) readFile(file string) (*site.Config, error) {
-	own, err := findOwnSite()
-	if path, pathErr := filepath.Abs(file); err == nil && pathErr == nil && !f.isGiven() && path == own.file() {
-		return own.read()
-	}
-	return site.ReadConfig(file)
-}
-
-// read returns an error that suggests the user's own site, if the own site exists and no
-// configuration is found.
-func (f *siteFlag) read() (*site.Config, error) {
-	c, err := f.readFile(f.path())
-	if err == nil || f.isGiven() || f.folder() != "" {
-		return c, err
-	}
-	if own, ownErr := findOwnSite(); ownErr == nil && own.exists() {
-		return nil, fmt.Errorf("%w; to use the site that \"patchbay up\" created for you, add --config %s", err, display.ShellWord(own.dir))
-	}
-	return nil, err
-}
-
-// optional returns the site of --config, PATCHBAY_CONFIG or the current folder. Without a site, it
-// returns nil.
-func (f *siteFlag) optional() (*site.Config, error) {
-	if _, err := os.Stat(f.path()); err != nil && !f.isGiven() {
-		return nil, nil
-	}
-	return site.ReadConfig(f.path())
+	f.flags, f.File = fs, cmp.Or(os.Getenv(site.EnvPrefix+"CONFIG"), site.ConfigName)
+	fs.Var(&f.ChosenSite, "config", "the site's configuration, or its folder; also PATCHBAY_CONFIG")
 }
 
 // noArguments fails for any argument. If the first argument is the folder of a site, the
@@ -123,7 +64,7 @@ func noArguments(args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if exists(filepath.Join(args[0], site.ConfigName)) {
+	if userfolder.FileExists(filepath.Join(args[0], site.ConfigName)) {
 		return fmt.Errorf("it takes no argument; did you mean --config %s?", display.ShellWord(args[0]))
 	}
 	return fmt.Errorf("it takes no argument, not %q", args[0])

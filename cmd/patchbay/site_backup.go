@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/authority"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/durable"
 	"patchbay/am/fileowner"
@@ -48,7 +49,7 @@ func (o *backupOptions) Validate(args []string) (err error) {
 }
 
 func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 			return fmt.Errorf("cannot write the backup to standard output: %w", err)
 		}
 		fmt.Fprintln(c.err, backupLine(report)+".")
-		if exists(filepath.Join(filepath.Dir(config.Origin.File), authority.FileName)) {
+		if userfolder.FileExists(filepath.Join(filepath.Dir(config.Origin.File), authority.FileName)) {
 			fmt.Fprintln(c.err, "warning  the state of the trial authority is not in it; name a FILE to get both")
 		}
 		noteBackup(config, c.err)

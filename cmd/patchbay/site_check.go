@@ -75,15 +75,15 @@ func (o *checkOptions) Validate(args []string) error {
 func (o *checkOptions) Run(ctx context.Context, c console) error {
 	k := &check.Checker{Out: c.out, Err: c.err, NodeTest: o.life}
 	if o.subject.User != "" {
-		k.Explain(ctx, o.site.path(), o.subject)
+		k.Explain(ctx, o.site.Path(), o.subject)
 		return verdictOf(k)
 	}
 	if len(o.Files) == 0 {
-		k.Site(ctx, o.site.path())
+		k.Site(ctx, o.site.Path())
 		return verdictOf(k)
 	}
 	var err error
-	if k.Config, err = o.site.optional(); err != nil {
+	if k.Config, err = o.site.Optional(); err != nil {
 		k.Errors(err)
 	}
 	k.Parameters = o.source.values

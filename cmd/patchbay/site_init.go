@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/client/ownsite"
+	"patchbay/am/client/session"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
@@ -104,7 +106,7 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	helper, err := findProgram("patchbay-local")
+	helper, err := ownsite.FindProgram("patchbay-local")
 	if err != nil {
 		return err
 	}
@@ -123,7 +125,7 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 	}
 	file := filepath.Join(dir, site.ConfigName)
 	fmt.Fprintf(c.out, initDone, o.Authority, dir, offer.Inventory, o.Provider, offer.Request, note+o.clientsAt(ctx),
-		o.start(dir, helper, serveCommand(file)), display.CommandAt(file, "user", "alice"), display.CommandAt(file, "slice", "first", "--owner", "alice"), offer.Policy)
+		o.start(dir, helper, session.ServeCommand(file)), display.CommandAt(file, "user", "alice"), display.CommandAt(file, "slice", "first", "--owner", "alice"), offer.Policy)
 	return nil
 }
 
@@ -143,24 +145,12 @@ const initDone = `Created the site %[1]s in %[2]s:
   %[9]s
 `
 
-// isService reports whether the Debian package's services use the site in dir.
-func isService(dir string) bool {
-	return dir == "/var/lib/patchbay" && exists("/usr/lib/systemd/system/patchbay.service")
-}
-
-func serveCommand(config string) string {
-	if isService(filepath.Dir(config)) {
-		return "sudo systemctl enable --now patchbay"
-	}
-	return display.CommandAt(config, "serve")
-}
-
 // start returns the next steps: to prepare the nodes, and to serve the site with serveLine.
 func (o *initOptions) start(dir, helper, serveLine string) string {
 	switch simulated := o.Provider == create.Simulated; {
-	case isService(dir) && simulated:
+	case session.IsService(dir) && simulated:
 		return "Next:\n  " + serveLine + "\n"
-	case isService(dir):
+	case session.IsService(dir):
 		return fmt.Sprintf(startService, display.AsRoot(helper, "doctor"))
 	case simulated:
 		return "Next:\n  " + serveLine + "\nand in another terminal:\n"

@@ -26,7 +26,7 @@ func (o *moveOptions) AddFlags(fs *pflag.FlagSet) { o.site.AddFlags(fs) }
 func (o *moveOptions) Validate(args []string) error { return noArguments(args) }
 
 func (o *moveOptions) Run(ctx context.Context, c console) error {
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	if err != nil {
 		return err
 	}

@@ -38,14 +38,14 @@ func (o *reloadOptions) AddFlags(fs *pflag.FlagSet) { o.site.AddFlags(fs) }
 func (o *reloadOptions) Validate(args []string) error { return noArguments(args) }
 
 func (o *reloadOptions) Run(ctx context.Context, c console) error {
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	if err != nil {
 		return err
 	}
 	var r site.ReloadReport
 	_, err = site.Connect(config).Order(ctx, "/reload", site.ServerCommand{Operator: audit.Operator()}, &r)
 	if errors.Is(err, site.ErrNotServed) {
-		return fmt.Errorf("the site is not served; it reads its inventory when it starts. See what changes for slivers with: %s", o.site.hint("check"))
+		return fmt.Errorf("the site is not served; it reads its inventory when it starts. See what changes for slivers with: %s", o.site.Hint("check"))
 	}
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/audit"
 	"patchbay/am/authority"
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/store"
@@ -48,7 +49,7 @@ func (o *restoreOptions) Validate(args []string) (err error) {
 }
 
 func (o *restoreOptions) Run(ctx context.Context, c console) error {
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 // restoreAuthority restores the second file of a backup, if there is one.
 func (o *restoreOptions) restoreAuthority(c console, config *site.Config) error {
 	file := o.file + authoritySuffix
-	if !exists(file) {
+	if !userfolder.FileExists(file) {
 		return nil
 	}
 	kept, err := authority.Restore(filepath.Dir(config.Origin.File), file, time.Now())

@@ -50,7 +50,7 @@ func (o *serveOptions) Validate(args []string) error {
 }
 
 func (o *serveOptions) Run(ctx context.Context, c console) error {
-	config, err := o.site.read()
+	config, err := o.site.Read()
 	if err != nil {
 		return err
 	}

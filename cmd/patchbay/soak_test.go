@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"patchbay/am/client"
+	"patchbay/am/client/session"
 	"patchbay/am/display"
 	"patchbay/am/testkit/wait"
 )
@@ -41,25 +42,25 @@ func TestSoak(t *testing.T) {
 	var calls atomic.Int64
 	work := func(i int, until time.Time) error {
 		home := filepath.Join(dir, "users", fmt.Sprint("u", i))
-		me, err := readCaller([]string{home}, fmt.Sprint("s", i))
+		me, err := session.ReadCaller([]string{home}, fmt.Sprint("s", i))
 		if err != nil {
 			return err
 		}
-		c, err := client.New(client.Config{URL: s.url + "/am/3.0", CertFile: me.certFile, KeyFile: me.keyFile})
+		c, err := client.New(client.Config{URL: s.url + "/am/3.0", CertFile: me.CertFile, KeyFile: me.KeyFile})
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		creds, urns := me.forSlice(), []string{me.sliceURN}
+		creds, urns := me.ForSlice(), []string{me.SliceURN}
 		var made time.Time // rarely, since removal takes time
 		for time.Now().Before(until) {
-			if _, _, err := c.Allocate(t.Context(), me.sliceURN, creds, soakRequest, client.Options{}); err != nil {
+			if _, _, err := c.Allocate(t.Context(), me.SliceURN, creds, soakRequest, client.Options{}); err != nil {
 				return fmt.Errorf("allocate: %w", err)
 			}
 			calls.Add(2)
 			if time.Since(made) > time.Second {
 				made = time.Now()
-				if _, _, err := c.Provision(t.Context(), urns, creds, client.Options{Users: me.users()}); err != nil {
+				if _, _, err := c.Provision(t.Context(), urns, creds, client.Options{Users: me.Users()}); err != nil {
 					return fmt.Errorf("provision: %w", err)
 				}
 				if _, _, err := c.Describe(t.Context(), urns, creds, client.Options{}); err != nil {

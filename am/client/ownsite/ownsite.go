@@ -1,4 +1,4 @@
-package main
+package ownsite
 
 import (
 	"cmp"
@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/fileowner"
 	"patchbay/am/site"
@@ -25,22 +26,22 @@ import (
 	"patchbay/credentials/trial"
 )
 
-// ownSite is the private site of an experimenter that names no other site. It is a folder
+// Site is the private site of an experimenter that names no other site. It is a folder
 // in the user's state folder, with a server in the background.
 //
 // A site of root is in root's home and runs copies of our programs from there. So the user
 // that called sudo cannot change the programs that root runs. The user's keys and
 // credentials are in a separate folder. Root writes to that folder only with the user's
 // rights.
-type ownSite struct {
-	dir string
+type Site struct {
+	Dir string // which may not exist
 	// login is the name of the person, not root, also under sudo.
 	login string
-	// caller is the user that called sudo; nil without sudo. home is the folder with the
+	// caller is the user that called sudo; nil without sudo. Home is the folder with the
 	// caller's keys; "" without sudo.
 	caller *user.User
-	home   string
-	// hostProblem is the reason why this host cannot run nodes; "" if choose found no
+	Home   string
+	// hostProblem is the reason why this host cannot run nodes; "" if Choose found no
 	// problem or did not check.
 	hostProblem string
 }
@@ -53,11 +54,11 @@ const (
 	ownAuthority = "testbed.example.org"
 )
 
-// findOwnSite returns the own site, which may not exist yet. Its folder is patchbay in
+// Find returns the own site, which may not exist yet. Its folder is patchbay in
 // XDG_STATE_HOME, or in .local/state of the home folder. Under sudo, that folder has only
-// the caller's keys, and the site is in root's home. findOwnSite fails if there is no home
+// the caller's keys, and the site is in root's home. Find fails if there is no home
 // folder.
-func findOwnSite() (o ownSite, err error) {
+func Find() (o Site, err error) {
 	id, home := os.Getenv("SUDO_UID"), ""
 	sudo := os.Geteuid() == 0 && id != "" && id != "0"
 	if id == "" { // under sudo, HOME is root's
@@ -79,10 +80,10 @@ func findOwnSite() (o ownSite, err error) {
 		}
 		state = filepath.Join(home, ".local", "state")
 	}
-	o.dir = filepath.Join(state, "patchbay")
+	o.Dir = filepath.Join(state, "patchbay")
 	if sudo {
-		o.caller, o.home = who, o.dir
-		o.dir, err = rootsSite(id)
+		o.caller, o.Home = who, o.Dir
+		o.Dir, err = rootsSite(id)
 	} else {
 		err = nil
 	}
@@ -99,52 +100,54 @@ func rootsSite(uid string) (string, error) {
 	return filepath.Join(root.HomeDir, ".local", "state", "patchbay-"+uid), nil
 }
 
-func (o ownSite) file() string { return filepath.Join(o.dir, site.ConfigName) }
+// File returns the path of the configuration.
+func (o Site) File() string { return filepath.Join(o.Dir, site.ConfigName) }
 
-func (o ownSite) exists() bool { return exists(o.file()) }
+// Exists reports whether the site has a configuration.
+func (o Site) Exists() bool { return userfolder.FileExists(o.File()) }
 
-// userFolder returns the folder with the user's keys if the own site belongs to root, else
+// UserFolder returns the folder with the user's keys if the own site belongs to root, else
 // "". Without sudo, this is dir, which then has keys and no site.
-func (o ownSite) userFolder() string {
-	if o.home != "" || !isUserFolder(o.dir) {
-		return o.home
+func (o Site) UserFolder() string {
+	if o.Home != "" || !userfolder.IsUserFolder(o.Dir) {
+		return o.Home
 	}
-	return o.dir
+	return o.Dir
 }
 
-// read ignores environment variables, which are for other sites.
-func (o ownSite) read() (*site.Config, error) { return site.ReadConfigFile(o.file()) }
+// Read ignores environment variables, which are for other sites.
+func (o Site) Read() (*site.Config, error) { return site.ReadConfigFile(o.File()) }
 
 // isLocal reports whether the site's nodes are containers of this host.
-func (o ownSite) isLocal() bool {
-	return exists(filepath.Join(o.dir, site.ProvidersDir, create.Local+".yaml"))
+func (o Site) isLocal() bool {
+	return userfolder.FileExists(filepath.Join(o.Dir, site.ProvidersDir, create.Local+".yaml"))
 }
 
-// choose returns the own site to use under sudo. This is root's site if it exists. It is
+// Choose returns the own site to use under sudo. This is root's site if it exists. It is
 // also root's site if creating is true, this host can run real nodes, and the user has no
-// simulated site. Otherwise, choose drops the rights of root permanently and returns the
+// simulated site. Otherwise, Choose drops the rights of root permanently and returns the
 // site of the user that called sudo.
-func (o ownSite) choose(ctx context.Context, c console, creating bool) (ownSite, error) {
-	if o.caller == nil || o.exists() {
+func (o Site) Choose(ctx context.Context, messages io.Writer, creating bool) (Site, error) {
+	if o.caller == nil || o.Exists() {
 		return o, nil
 	}
-	simulated, reason := exists(filepath.Join(o.home, site.ConfigName)), ""
+	simulated, reason := userfolder.FileExists(filepath.Join(o.Home, site.ConfigName)), ""
 	switch {
 	case creating:
-		reason = hostProblem(ctx)
+		reason = HostProblem(ctx)
 		if reason == "" && !simulated {
 			return o, nil
 		}
 		if reason == "" {
-			fmt.Fprintf(c.err, "The nodes are simulated, since your own site was created so; for real nodes: %s, then up again\n", display.Command("down", "--all"))
+			fmt.Fprintf(messages, "The nodes are simulated, since your own site was created so; for real nodes: %s, then up again\n", display.Command("down", "--all"))
 		}
-	case !simulated && isUserFolder(o.home):
-		return o, fmt.Errorf("the site for which your folder %s has keys no longer exists; remove the folder with: %s", o.home, o.downAll())
+	case !simulated && userfolder.IsUserFolder(o.Home):
+		return o, fmt.Errorf("the site for which your folder %s has keys no longer exists; remove the folder with: %s", o.Home, o.DownAll())
 	}
 	if err := becomeUser(o.caller); err != nil {
 		return o, fmt.Errorf("cannot drop the rights of root: %w", err)
 	}
-	own, err := findOwnSite()
+	own, err := Find()
 	own.hostProblem = reason
 	return own, err
 }
@@ -172,28 +175,28 @@ func becomeUser(u *user.User) error {
 	return errors.Join(syscall.Setgroups(groups), syscall.Setresgid(gid, gid, gid), syscall.Setresuid(uid, uid, uid))
 }
 
-// open creates the site if necessary, starts its server, and updates the files of its
+// Open creates the site if necessary, starts its server, and updates the files of its
 // users.
-func (o ownSite) open(ctx context.Context, c console) error {
+func (o Site) Open(ctx context.Context, messages io.Writer) error {
 	if err := o.checkOwners(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(o.dir, 0o700); err != nil {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return fmt.Errorf("cannot create the folder of your own site: %w", err)
 	}
-	unlock, err := lockFolder(ctx, o.dir, c)
+	unlock, err := userfolder.Lock(ctx, o.Dir, messages)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if !o.exists() {
-		if err := o.create(ctx, c); err != nil {
+	if !o.Exists() {
+		if err := o.create(ctx, messages); err != nil {
 			return err
 		}
-	} else if !o.isLocal() && os.Geteuid() == 0 && hostProblem(ctx) == "" {
-		fmt.Fprintf(c.err, "The nodes are simulated, since your own site was created so; for real nodes: %s, then up again\n", display.AsRoot(display.Program, "down", "--all"))
+	} else if !o.isLocal() && os.Geteuid() == 0 && HostProblem(ctx) == "" {
+		fmt.Fprintf(messages, "The nodes are simulated, since your own site was created so; for real nodes: %s, then up again\n", display.AsRoot(display.Program, "down", "--all"))
 	}
-	if err := o.serve(ctx, c); err != nil {
+	if err := o.serve(ctx, messages); err != nil {
 		return err
 	}
 	return o.writeUsers(ctx)
@@ -202,49 +205,49 @@ func (o ownSite) open(ctx context.Context, c console) error {
 // checkOwners fails if this process is root and a folder has the wrong owner. The site's
 // folder must belong to root, since root runs programs from it. The folder for keys must
 // belong to the user that called sudo.
-func (o ownSite) checkOwners() error {
+func (o Site) checkOwners() error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	owner, _, err := fileowner.Of(o.dir)
+	owner, _, err := fileowner.Of(o.Dir)
 	if err == nil && owner != 0 {
-		err = fmt.Errorf("root creates no site in %s, which belongs to user %d; unset XDG_STATE_HOME, or name a site with --config", o.dir, owner)
+		err = fmt.Errorf("root creates no site in %s, which belongs to user %d; unset XDG_STATE_HOME, or name a site with --config", o.Dir, owner)
 	}
-	if err != nil || o.home == "" {
+	if err != nil || o.Home == "" {
 		return err
 	}
-	if owner, _, err = fileowner.Of(o.home); err == nil && strconv.Itoa(owner) != o.caller.Uid {
-		err = fmt.Errorf("the folder for your keys, %s, belongs to user %d and not to %s; give it, or the folder above it, to %[3]s with chown", o.home, owner, o.login)
+	if owner, _, err = fileowner.Of(o.Home); err == nil && strconv.Itoa(owner) != o.caller.Uid {
+		err = fmt.Errorf("the folder for your keys, %s, belongs to user %d and not to %s; give it, or the folder above it, to %[3]s with chown", o.Home, owner, o.login)
 	}
 	return err
 }
 
 // writeUsers writes missing and changed files of the site's users. If the site has no user,
 // it creates one. Under sudo, the folder of that user is a link to home.
-func (o ownSite) writeUsers(ctx context.Context) error {
-	config, err := o.read()
+func (o Site) writeUsers(ctx context.Context) error {
+	config, err := o.Read()
 	if err != nil {
 		return err
 	}
-	t, err := openTrial(ctx, config)
+	t, err := userfolder.OpenTrial(ctx, config)
 	if err != nil {
 		return err
 	}
-	users := filepath.Join(o.dir, site.UsersDir)
-	names := userNamesIn(users)
-	if o.home != "" {
+	users := filepath.Join(o.Dir, site.UsersDir)
+	names := userfolder.Users(users)
+	if o.Home != "" {
 		link := filepath.Join(users, strings.ToLower(o.userName()))
-		if to, _ := os.Readlink(link); to != o.home {
-			if err := errors.Join(os.MkdirAll(users, 0o755), removeFile(link), os.Symlink(o.home, link)); err != nil {
+		if to, _ := os.Readlink(link); to != o.Home {
+			if err := errors.Join(os.MkdirAll(users, 0o755), userfolder.RemoveFile(link), os.Symlink(o.Home, link)); err != nil {
 				return err
 			}
 		}
 	}
-	if len(names) == 0 || o.home != "" {
+	if len(names) == 0 || o.Home != "" {
 		names = append(names, o.userName())
 	}
 	for _, name := range names {
-		if _, _, err := t.writeUser(name, false, time.Now()); err != nil {
+		if _, _, err := t.WriteUser(name, false, time.Now()); err != nil {
 			return fmt.Errorf("cannot write the files of the user %s: %w", name, err)
 		}
 	}
@@ -252,7 +255,7 @@ func (o ownSite) writeUsers(ctx context.Context) error {
 }
 
 // userName returns the login, or alice if the login is root or not a valid user name.
-func (o ownSite) userName() string {
+func (o Site) userName() string {
 	if o.login == "root" || trial.CheckUser(o.login) != nil {
 		return "alice"
 	}
@@ -268,34 +271,34 @@ var partsOfSite = []string{
 
 // create creates real nodes if this host can run them. It first removes the files of an
 // interrupted command.
-func (o ownSite) create(ctx context.Context, c console) error {
-	entries, err := os.ReadDir(o.dir)
+func (o Site) create(ctx context.Context, messages io.Writer) error {
+	entries, err := os.ReadDir(o.Dir)
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !slices.Contains(partsOfSite, e.Name()) }) {
-		if err := clearFolder(o.dir); err != nil {
+		if err := userfolder.Clear(o.Dir); err != nil {
 			return err
 		}
 	}
-	if err := create.RequireEmpty(o.dir); err != nil {
+	if err := create.RequireEmpty(o.Dir); err != nil {
 		return err
 	}
-	if o.home != "" {
-		if isUserFolder(o.home) { // its keys are for a site that no longer exists
-			err = clearFolder(o.home)
+	if o.Home != "" {
+		if userfolder.IsUserFolder(o.Home) { // its keys are for a site that no longer exists
+			err = userfolder.Clear(o.Home)
 		}
-		if err := errors.Join(err, create.RequireEmpty(o.home)); err != nil {
+		if err := errors.Join(err, create.RequireEmpty(o.Home)); err != nil {
 			return err
 		}
 	}
 	provider := create.Local
-	if reason := cmp.Or(o.hostProblem, hostProblem(ctx)); os.Geteuid() != 0 && o.hostProblem == "" {
+	if reason := cmp.Or(o.hostProblem, HostProblem(ctx)); os.Geteuid() != 0 && o.hostProblem == "" {
 		provider = create.Simulated
-		fmt.Fprintf(c.err, "Nodes are simulated, without logins; real ones need root: %s\n", display.AsRoot(display.Program, "up", "REQUEST"))
+		fmt.Fprintf(messages, "Nodes are simulated, without logins; real ones need root: %s\n", display.AsRoot(display.Program, "up", "REQUEST"))
 	} else if reason != "" {
 		provider = create.Simulated
-		fmt.Fprintf(c.err, "Nodes are simulated, without logins; this host cannot run real ones:\n  %s\n", strings.ReplaceAll(reason, "\n", "\n  "))
+		fmt.Fprintf(messages, "Nodes are simulated, without logins; this host cannot run real ones:\n  %s\n", strings.ReplaceAll(reason, "\n", "\n  "))
 	}
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
@@ -304,7 +307,7 @@ func (o ownSite) create(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	address, err := freeAddress()
+	address, err := FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -313,13 +316,13 @@ func (o ownSite) create(ctx context.Context, c console) error {
 		authority = ownAuthority
 	}
 	_, err = create.Site(ctx, create.Options{
-		Dir: o.dir, Authority: authority, Provider: provider, Listen: address, PublicURL: "https://" + address, Program: helper,
+		Dir: o.Dir, Authority: authority, Provider: provider, Listen: address, PublicURL: "https://" + address, Program: helper,
 	})
 	if err == nil && provider == create.Local {
 		err = o.releasePortsAtOnce()
 	}
 	if err != nil {
-		return errors.Join(err, clearFolder(o.dir))
+		return errors.Join(err, userfolder.Clear(o.Dir))
 	}
 	return nil
 }
@@ -328,8 +331,8 @@ var portRest = regexp.MustCompile(`(?m)^port_rest: .*$`)
 
 // releasePortsAtOnce sets port_rest to 0. This is safe, since the site has no other user
 // that could reach the wrong node.
-func (o ownSite) releasePortsAtOnce() error {
-	file := filepath.Join(o.dir, site.ProvidersDir, create.Local+".yaml")
+func (o Site) releasePortsAtOnce() error {
+	file := filepath.Join(o.Dir, site.ProvidersDir, create.Local+".yaml")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -339,9 +342,9 @@ func (o ownSite) releasePortsAtOnce() error {
 
 // program returns the path of one of our programs. For a site of root, this is a copy,
 // since the user that called sudo may be able to change the original.
-func (o ownSite) program(name string) (string, error) {
-	from, err := findProgram(name)
-	if err != nil || o.home == "" {
+func (o Site) program(name string) (string, error) {
+	from, err := FindProgram(name)
+	if err != nil || o.Home == "" {
 		return from, err
 	}
 	in, err := os.Open(from)
@@ -349,7 +352,7 @@ func (o ownSite) program(name string) (string, error) {
 		return "", err
 	}
 	defer in.Close()
-	to := filepath.Join(o.dir, ownPrograms, name)
+	to := filepath.Join(o.Dir, ownPrograms, name)
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return "", err
 	}
@@ -359,4 +362,25 @@ func (o ownSite) program(name string) (string, error) {
 	}
 	_, err = io.Copy(out, in)
 	return to, errors.Join(err, out.Close(), os.Rename(to+".new", to)) // rename, since the old copy may be running
+}
+
+// RootsSiteOf returns the folder of the user's own site if that site belongs to root and
+// path is in the folder with the user's keys, else "".
+func RootsSiteOf(path string) string {
+	own, err := Find()
+	if err != nil || own.UserFolder() == "" {
+		return ""
+	}
+	path, err = filepath.Abs(path)
+	if rest, err2 := filepath.Rel(own.UserFolder(), path); err != nil || err2 != nil || !filepath.IsLocal(rest) {
+		return ""
+	}
+	if own.Home != "" {
+		return own.Dir
+	}
+	dir, err := rootsSite(strconv.Itoa(os.Geteuid()))
+	if err != nil {
+		return ""
+	}
+	return dir
 }

@@ -1,18 +1,21 @@
-package main
+package userfolder
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
-	"patchbay/am/fileowner"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"patchbay/am/fileowner"
 )
 
-// clearFolder uses the rights of the folder's owner.
-func clearFolder(dir string) error {
+// Clear uses the rights of the folder's owner.
+func Clear(dir string) error {
 	return fileowner.As(dir, func() error {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -27,9 +30,9 @@ func clearFolder(dir string) error {
 	})
 }
 
-// lockFolder waits while another command holds the lock. The caller must call unlock.
-func lockFolder(ctx context.Context, dir string, c console) (unlock func(), err error) {
-	const quiet = 10 // attempts until a message says that lockFolder waits
+// Lock waits while another command holds the lock. The caller must call unlock.
+func Lock(ctx context.Context, dir string, messages io.Writer) (unlock func(), err error) {
+	const quiet = 10 // attempts until a message says that Lock waits
 	for try := 0; ; try++ {
 		f, err := os.Open(dir)
 		if err != nil {
@@ -44,7 +47,7 @@ func lockFolder(ctx context.Context, dir string, c console) (unlock func(), err 
 			return nil, fmt.Errorf("cannot lock %s: %w", dir, err)
 		}
 		if try == quiet {
-			fmt.Fprintf(c.err, "waiting for another patchbay command that works in %s\n", dir)
+			fmt.Fprintf(messages, "waiting for another patchbay command that works in %s\n", dir)
 		}
 		select {
 		case <-ctx.Done():
@@ -62,4 +65,14 @@ func isStill(f *os.File, dir string) bool {
 	}
 	now, err := os.Stat(dir)
 	return err == nil && os.SameFile(opened, now)
+}
+
+// RemoveFile uses the rights of the folder's owner. It returns nil if the file does not
+// exist.
+func RemoveFile(name string) error {
+	err := fileowner.As(filepath.Dir(name), func() error { return os.Remove(name) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

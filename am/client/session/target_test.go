@@ -1,4 +1,4 @@
-package main
+package session
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/client/userfolder"
 	"patchbay/am/site"
 )
 
@@ -43,7 +44,7 @@ func TestAggregateAndUserAreFoundInOneOrder(t *testing.T) {
 	}
 	makeSite(in("shared/patchbay"), "https://shared.example.org", "alice", "bob")
 	for dir, url := range map[string]string{"folder": "https://folder.example.org/am/2.0", "roots/patchbay": "https://roots.example.org/am/3.0"} {
-		for name, text := range map[string]string{"alice-cert.pem": "", aggregateName: "url: " + url + "\nca: ca.pem\n"} {
+		for name, text := range map[string]string{"alice-cert.pem": "", userfolder.AggregateName: "url: " + url + "\nca: ca.pem\n"} {
 			if err := site.ReplaceFile(filepath.Join(in(dir), name), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -75,16 +76,16 @@ func TestAggregateAndUserAreFoundInOneOrder(t *testing.T) {
 	} {
 		t.Chdir(in(tt.cwd))
 		t.Setenv("XDG_STATE_HOME", in(tt.state))
-		var s siteFlag
-		f := targetFlags{site: &s}
+		s := ChosenSite{File: site.ConfigName}
+		f := Selection{Site: &s}
 		fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
-		s.AddFlags(fs)
+		fs.Var(&s, "config", "")
 		fs.StringVar(&f.URL, "url", "", "")
 		fs.StringArrayVar(&f.Users, "user", nil, "")
 		if err := fs.Parse(strings.Fields(strings.ReplaceAll(tt.args, "ROOT", root))); err != nil {
 			t.Fatal(err)
 		}
-		got, err := f.target(t.Context())
+		got, err := f.Target(t.Context())
 		if tt.fails != "" {
 			if err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(tt.fails, "ROOT", root)) {
 				t.Errorf("%s: %v, want %q", tt.rule, err, tt.fails)
@@ -92,8 +93,8 @@ func TestAggregateAndUserAreFoundInOneOrder(t *testing.T) {
 			continue
 		}
 		user, ca := "", got.CA
-		if len(got.paths) > 0 {
-			user, _ = filepath.Abs(got.paths[0])
+		if len(got.Paths) > 0 {
+			user, _ = filepath.Abs(got.Paths[0])
 			user, _ = filepath.Rel(root, user)
 		}
 		if ca != "" {
@@ -132,10 +133,35 @@ func TestURLWithoutAPathIsAskedAsGiven(t *testing.T) {
 			w.Header().Set("Content-Type", "text/xml")
 			io.WriteString(w, fmt.Sprintf(answer, tt.names))
 		}))
-		f := targetFlags{site: &siteFlag{flags: pflag.NewFlagSet("", 0)}, URL: s.URL, API: tt.api}
-		got, err := f.target(t.Context())
+		f := Selection{Site: new(ChosenSite), URL: s.URL, API: tt.api}
+		got, err := f.Target(t.Context())
 		if s.Close(); err != nil || got.URL != s.URL+tt.want {
 			t.Errorf("%s: %s, %v", tt.rule, got.URL, err)
+		}
+	}
+}
+
+// TestVersionOfURL proves that the version is that of --api-version, else of the URL,
+// else 3, and that the URL is changed to match.
+func TestVersionOfURL(t *testing.T) {
+	for _, c := range []struct {
+		url     string
+		api     int
+		want    string
+		wantAPI int
+	}{
+		{"https://am.example.org:1", 0, "https://am.example.org:1/am/3.0", 3},
+		{"https://am.example.org:1/", 2, "https://am.example.org:1/am/2.0", 2},
+		{"https://am.example.org:1/am/2.0", 0, "https://am.example.org:1/am/2.0", 2},
+		{"https://am.example.org:1/xmlrpc/am/2.0/", 0, "https://am.example.org:1/xmlrpc/am/2.0/", 2},
+		{"https://am.example.org:1/am/3.0", 2, "https://am.example.org:1/am/2.0", 2},
+		{"https://am.example.org:1/am/2.0", 3, "https://am.example.org:1/am/3.0", 3},
+		{"https://am.example.org:1/protogeni/xmlrpc", 2, "https://am.example.org:1/protogeni/xmlrpc", 2},
+		{"https://am.example.org:1/protogeni/xmlrpc", 0, "https://am.example.org:1/protogeni/xmlrpc", 3},
+	} {
+		got, api, err := versionedURL(c.url, c.api)
+		if err != nil || got != c.want || api != c.wantAPI {
+			t.Errorf("%s with --api-version %d: %s, version %d, %v; want %s, version %d", c.url, c.api, got, api, err, c.want, c.wantAPI)
 		}
 	}
 }

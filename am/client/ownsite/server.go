@@ -1,28 +1,31 @@
-package main
+package ownsite
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
-	"patchbay/am/display"
-	"patchbay/am/site"
-	"patchbay/am/site/create"
-	"patchbay/inventory/local"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"patchbay/am/client/userfolder"
+	"patchbay/am/display"
+	"patchbay/am/site"
+	"patchbay/am/site/create"
+	"patchbay/inventory/local"
 )
 
 // serve starts the server in the background unless it is running, and waits for its first
 // answer.
-func (o ownSite) serve(ctx context.Context, c console) error {
-	config, err := o.read()
+func (o Site) serve(ctx context.Context, messages io.Writer) error {
+	config, err := o.Read()
 	if err != nil {
 		return err
 	}
@@ -39,7 +42,7 @@ var listenLine = regexp.MustCompile(`(?m)^(listen|public_url): .*$`)
 
 // choosePort writes another port to the configuration if another program uses the site's
 // port.
-func (o ownSite) choosePort(config *site.Config) (*site.Config, error) {
+func (o Site) choosePort(config *site.Config) (*site.Config, error) {
 	l, err := net.Listen("tcp", config.Listen)
 	if err == nil {
 		return config, l.Close()
@@ -47,11 +50,11 @@ func (o ownSite) choosePort(config *site.Config) (*site.Config, error) {
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return config, nil // the server reports the error
 	}
-	address, err := freeAddress()
+	address, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(o.file())
+	text, err := os.ReadFile(o.File())
 	if err != nil {
 		return nil, err
 	}
@@ -61,18 +64,18 @@ func (o ownSite) choosePort(config *site.Config) (*site.Config, error) {
 		}
 		return strconv.AppendQuote([]byte("public_url: "), "https://"+address)
 	})
-	if err := site.ReplaceFile(o.file(), text, 0o644); err != nil {
+	if err := site.ReplaceFile(o.File(), text, 0o644); err != nil {
 		return nil, err
 	}
-	return o.read()
+	return o.Read()
 }
 
 // maxOwnLog is in bytes. At the next start, a larger log is deleted.
 const maxOwnLog = 4 << 20
 
 // start waits until the server answers.
-func (o ownSite) start(ctx context.Context, config *site.Config) error {
-	name := filepath.Join(o.dir, ownLog)
+func (o Site) start(ctx context.Context, config *site.Config) error {
+	name := filepath.Join(o.Dir, ownLog)
 	flags := os.O_APPEND
 	if info, err := os.Stat(name); err == nil && info.Size() > maxOwnLog {
 		flags = os.O_TRUNC
@@ -93,7 +96,7 @@ func (o ownSite) start(ctx context.Context, config *site.Config) error {
 	if err != nil {
 		return err
 	}
-	ended, err := startServer(program, o.file(), log)
+	ended, err := startServer(program, o.File(), log)
 	if err != nil {
 		return err
 	}
@@ -101,7 +104,7 @@ func (o ownSite) start(ctx context.Context, config *site.Config) error {
 		select {
 		case err := <-ended:
 			return fmt.Errorf("the server of your own site ended at once: %w\n%s\nits whole log is %s; if the site cannot be repaired, remove it with: %s",
-				err, endOf(name, begins), name, o.downAll())
+				err, endOf(name, begins), name, o.DownAll())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(20 * time.Millisecond):
@@ -111,8 +114,8 @@ func (o ownSite) start(ctx context.Context, config *site.Config) error {
 }
 
 // awaitTestbed waits at most 15 s. The server starts the testbed.
-func (o ownSite) awaitTestbed(ctx context.Context) error {
-	bed, err := site.OpenTestbed(filepath.Join(o.dir, site.ProvidersDir), create.Local)
+func (o Site) awaitTestbed(ctx context.Context) error {
+	bed, err := site.OpenTestbed(filepath.Join(o.Dir, site.ProvidersDir), create.Local)
 	if bed == nil || err != nil {
 		return nil // the server's log has the error
 	}
@@ -135,32 +138,34 @@ func endOf(name string, offset int64) string {
 	return display.Printable("  " + strings.Join(lines[max(0, len(lines)-most):], "\n  "))
 }
 
-func (o ownSite) downAll() string {
-	if o.userFolder() != "" {
+// DownAll returns the command line that removes the site.
+func (o Site) DownAll() string {
+	if o.UserFolder() != "" {
 		return display.AsRoot(display.Program, "down", "--all")
 	}
 	return display.Command("down", "--all")
 }
 
-func (o ownSite) remove(ctx context.Context, c console) error {
-	if exists(o.dir) {
-		if err := o.removeSite(ctx, c); err != nil {
+// Remove stops the server, and removes the nodes, the site and the user's keys for it.
+func (o Site) Remove(ctx context.Context, messages io.Writer) error {
+	if userfolder.FileExists(o.Dir) {
+		if err := o.removeSite(ctx, messages); err != nil {
 			return err
 		}
 	}
-	if !isUserFolder(o.home) {
+	if !userfolder.IsUserFolder(o.Home) {
 		return nil
 	}
-	return errors.Join(clearFolder(o.home), removeFile(o.home))
+	return errors.Join(userfolder.Clear(o.Home), userfolder.RemoveFile(o.Home))
 }
 
-func (o ownSite) removeSite(ctx context.Context, c console) error {
-	unlock, err := lockFolder(ctx, o.dir, c)
+func (o Site) removeSite(ctx context.Context, messages io.Writer) error {
+	unlock, err := userfolder.Lock(ctx, o.Dir, messages)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if config, err := o.read(); err == nil {
+	if config, err := o.Read(); err == nil {
 		stopping, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		if err := site.StopServer(stopping, config); err != nil {
@@ -168,10 +173,10 @@ func (o ownSite) removeSite(ctx context.Context, c console) error {
 		}
 	}
 	if o.isLocal() {
-		bed, err := site.OpenTestbed(filepath.Join(o.dir, site.ProvidersDir), create.Local)
+		bed, err := site.OpenTestbed(filepath.Join(o.Dir, site.ProvidersDir), create.Local)
 		switch {
 		case bed == nil:
-			return fmt.Errorf("nothing was removed: cannot find the nodes of the site in %s, since its providers/local.prov or local.yaml was changed (%v); /var/lib/patchbay-local has the testbeds of this host; remove one with: patchbay-local clean SETTINGS", o.dir, err)
+			return fmt.Errorf("nothing was removed: cannot find the nodes of the site in %s, since its providers/local.prov or local.yaml was changed (%v); /var/lib/patchbay-local has the testbeds of this host; remove one with: patchbay-local clean SETTINGS", o.Dir, err)
 		case err != nil:
 			return err
 		}
@@ -179,5 +184,5 @@ func (o ownSite) removeSite(ctx context.Context, c console) error {
 			return fmt.Errorf("cannot remove the nodes; repeat the command: %w\n%s", err, out)
 		}
 	}
-	return errors.Join(clearFolder(o.dir), os.Remove(o.dir))
+	return errors.Join(userfolder.Clear(o.Dir), os.Remove(o.Dir))
 }
