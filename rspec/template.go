@@ -3,6 +3,7 @@ package rspec
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -39,9 +40,18 @@ type Expansion struct {
 const (
 	// maxTemplates limits the templates of one request.
 	maxTemplates = 10
-	// maxTemplate limits the source of one template, in bytes.
-	maxTemplate = 256 << 10
+	// MaxTemplate limits the source of one template, in bytes.
+	MaxTemplate = 256 << 10
 )
+
+// Request returns a request that has only the template, for the aggregate with the URN manager.
+func (t Template) Request(manager string) []byte {
+	text := fmt.Appendf(nil, `<rspec type="request" xmlns="%s"><source xmlns="%s" language="%s" component_manager_id="%s">`, Namespace, templateSpace, escape(t.Language), escape(manager))
+	for _, name := range slices.Sorted(maps.Keys(t.Parameters)) {
+		text = fmt.Appendf(text, `<parameter name="%s" value="%s"/>`, escape(name), escape(t.Parameters[name]))
+	}
+	return fmt.Appendf(text, "%s</source></rspec>\n", base64.StdEncoding.EncodeToString(t.Text))
+}
 
 // readTemplate reads e, a template:source below the root. It refuses mistakes only in templates
 // that this aggregate must expand.
@@ -107,8 +117,8 @@ func (p *requestParser) templateOf(e *xmltree.Element) *Template {
 		}
 		return c
 	}, e.Text()), "=")
-	if base64.RawStdEncoding.DecodedLen(len(text)) > maxTemplate {
-		p.refuse(TooBig, place{e, ""}, "", "divide it among several templates", "a template has more than %d bytes", maxTemplate)
+	if base64.RawStdEncoding.DecodedLen(len(text)) > MaxTemplate {
+		p.refuse(TooBig, place{e, ""}, "", "divide it among several templates", "a template has more than %d bytes", MaxTemplate)
 		return nil
 	}
 	var err error

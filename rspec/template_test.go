@@ -18,6 +18,14 @@ const (
 
 func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
+func TestTemplateRequest(t *testing.T) {
+	want := Template{Language: "radl", Text: []byte("deploy a 1 # é"), Parameters: map[string]string{"a": "", "b": "<\"é&\n"}}
+	r := mustParse(t, want.Request(ours().Managers[0].String()), ours())
+	if len(r.Templates) != 1 || r.Templates[0].Language != want.Language || string(r.Templates[0].Text) != string(want.Text) || !maps.Equal(r.Templates[0].Parameters, want.Parameters) {
+		t.Errorf("%+v", r.Templates)
+	}
+}
+
 func TestTemplatesAreRead(t *testing.T) {
 	parameter := func(name, value string) string { return `<t:parameter name="` + name + `" value="` + value + `"/>` }
 	for _, tt := range []struct {
@@ -54,7 +62,7 @@ func TestTemplatesAreRead(t *testing.T) {
 		{"no base64", sourceElement(forUs, "%%"), BadArgs, "not base64; encode the source"},
 		{"a parameter twice", sourceElement(forUs, parameter("a", "1")+parameter("a", "2")), BadArgs, `"a", which is empty or used twice`},
 		{"a parameter without a name", sourceElement(forUs, parameter("", "1")), BadArgs, "empty or used twice"},
-		{"a long source", sourceElement(forUs, encoded(strings.Repeat("#", maxTemplate+3))), TooBig, "more than 262144 bytes"},
+		{"a long source", sourceElement(forUs, encoded(strings.Repeat("#", MaxTemplate+3))), TooBig, "more than 262144 bytes"},
 		{"long parameters", sourceElement(forUs, parameter("a", strings.Repeat("x", 64<<10))), TooBig, "more than 200 parameters, or more than 65536 bytes"},
 		{"eleven", strings.Repeat(sourceElement(forUs, ""), 11), TooBig, "more than 10 templates; put several into one"},
 	} {

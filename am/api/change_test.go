@@ -83,9 +83,6 @@ func TestRefusedChanges(t *testing.T) {
 		{"a slice that was shut down", setting{}, changeable(nil, "a", "b"), ready + "alice Shutdown s1", changeable(nil, "b"), "FORBIDDEN", changeable(nil, "b"), "thaw s1\nsettle"},
 		{"more than the policy permits", setting{policy: "rules: [{name: few, nodes: {slice: 2}}]"}, changeable(nil, "a", "b"), ready,
 			changeable(map[string]string{"c": ""}, "a", "b", "c"), `REFUSED 'allows at most 2 nodes for slice s1'`, changeable(nil, "a"), ""},
-		{"a template", setting{compile: compiling.compile}, changeable(nil, "a", "b"), "",
-			strings.Replace(changeable(nil, "a", "b"), "</rspec>", `<source xmlns="http://patchbay.example.org/rspec/ext/template/1" component_manager_id="urn:publicid:IDN+example.org+authority+cm" language="radl">c3lzdGVtIHggKCkgZGVwbG95IHggMQ==</source></rspec>`, 1), `UNSUPPORTED 'cannot have templates; compile the source first'`,
-			changeable(nil, "b"), ""},
 		{"a locked site", setting{}, changeable(nil, "a", "b"), ready + "maintenance $locked", changeable(nil, "b"), "UNAVAILABLE", changeable(nil, "b"), "maintenance $open"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {

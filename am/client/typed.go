@@ -72,6 +72,9 @@ type replyVersion struct {
 	GENIURN   string            `xmlrpc:"geni_urn"`
 	Change    int32             `xmlrpc:"patchbay_change"`
 	Addresses map[string]string `xmlrpc:"geni_api_versions"`
+	Requests  []struct {
+		Extensions []string `xmlrpc:"extensions"`
+	} `xmlrpc:"geni_request_rspec_versions"`
 }
 
 type replyAnswer struct {

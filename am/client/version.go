@@ -17,6 +17,8 @@ type Version struct {
 	// AddsNodes means that Allocate knows the option patchbay_change, and ChangesNodes that with it
 	// all nodes can be changed in place.
 	AddsNodes, ChangesNodes bool
+	// Extensions are the namespaces that requests may use.
+	Extensions []string
 	// Addresses are the URLs of the versions of the API.
 	Addresses map[string]string
 }
@@ -30,7 +32,11 @@ func (x replyVersion) version() (Version, error) {
 	if x.API == nil || *x.API == 0 {
 		return Version{}, errMissing
 	}
-	return Version{int(*x.API), cmp.Or(x.GENIURN, x.URN), x.Change == 1 || x.Change == 2, x.Change == 2, x.Addresses}, nil
+	v := Version{API: int(*x.API), URN: cmp.Or(x.GENIURN, x.URN), AddsNodes: x.Change == 1 || x.Change == 2, ChangesNodes: x.Change == 2, Addresses: x.Addresses}
+	for _, r := range x.Requests {
+		v.Extensions = append(v.Extensions, r.Extensions...)
+	}
+	return v, nil
 }
 
 func parseVersion(value xmlrpc.Value) (v Version, err error) {
@@ -44,6 +50,18 @@ func parseVersion(value xmlrpc.Value) (v Version, err error) {
 	}
 	change, _ := s.Get("patchbay_change")
 	v.AddsNodes, v.ChangesNodes = change == 1 || change == 2, change == 2
+	requests, _ := s.Get("geni_request_rspec_versions")
+	list, _ := requests.([]xmlrpc.Value)
+	for _, r := range list {
+		r, _ := r.(xmlrpc.Struct)
+		names, _ := r.Get("extensions")
+		all, _ := names.([]xmlrpc.Value)
+		for _, x := range all {
+			if name, ok := x.(string); ok {
+				v.Extensions = append(v.Extensions, name)
+			}
+		}
+	}
 	named, _ := s.Get("geni_api_versions")
 	addresses, _ := named.(xmlrpc.Struct)
 	for _, m := range addresses {

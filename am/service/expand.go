@@ -44,7 +44,7 @@ func (a *attempt) expand(ctx context.Context) error {
 	if len(a.request.Templates) == 0 {
 		return nil
 	}
-	if a.options.Change {
+	if a.options.Change && !a.options.Preview {
 		return am.Errorf(am.Unsupported, "line %d: a change of the slice (patchbay_change) cannot have templates; compile the source first: patchbay compile", a.request.Templates[0].Line)
 	}
 	if a.cfg.Compile == nil {
@@ -89,10 +89,14 @@ func (a *attempt) expand(ctx context.Context) error {
 	return nil
 }
 
-// knownNames returns the names of the request and, unless the site counts as empty, its slice.
+// knownNames returns the names of the request and, unless the site counts as empty or the request is
+// the new whole of the slice, its slice.
 func (a *attempt) knownNames(ctx context.Context) (Known, error) {
 	if a.emptySite {
 		return a.requestNames(), nil
+	}
+	if a.options.Change {
+		return a.requestNames(), a.cfg.Store.Read(func(v *store.View) error { return a.check(v, true) })
 	}
 	known, documents, err := a.readKnown()
 	if err != nil {

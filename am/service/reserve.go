@@ -31,7 +31,9 @@ import (
 // An empty request (see rspec.Request.IsEmpty) reserves nothing, and a notice says so.
 //
 // Allocate compiles the templates of the request (see Config.Compile), and continues with the
-// result. If they deploy nothing, the request is stored for later ones of the slice.
+// result. If they deploy nothing, the request is stored for later ones of the slice. The preview of a
+// change with templates only compiles them: the answer is the request with the results, from which a
+// client finds out what it has to replace.
 //
 // Errors: Forbidden, Unavailable while the site is locked down, Refused by the site's
 // policy, SearchFailed for any other request without a node for this aggregate, Exists for a
@@ -132,8 +134,12 @@ func (a attempt) run(ctx context.Context) (out Outcome, err error) {
 // runOnce commits all or nothing: in one decision, or in two with a dry run between them.
 func (a *attempt) runOnce(ctx context.Context) (Outcome, error) {
 	defer a.freeMemory()
+	isSource := len(a.request.Templates) > 0
 	if err := a.expand(ctx); err != nil {
 		return Outcome{}, err
+	}
+	if isSource && a.options.Change {
+		return Outcome{Slice: a.slice, Notices: a.notices, Manifest: a.request.Text()}, nil
 	}
 	a.clientIDs = clientIDsOf(a.request)
 	a.bindable = &binder.Request{Request: a.request, Slice: a.slice, Permit: binderPermit(a.cfg.Policy.For(a.grant.Caller(), a.slice))}

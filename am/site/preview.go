@@ -14,6 +14,15 @@ import (
 	"patchbay/rspec/compile"
 )
 
+// CompileOptions returns the options to compile sources for the site.
+func (c *Config) CompileOptions() (o compile.Options, err error) {
+	o.GivesAddresses = true
+	if o.Site, err = c.LoadInventory(); err == nil {
+		o.Library, err = c.LoadLibrary()
+	}
+	return o, err
+}
+
 // expand compiles a template of a request.
 func (c *Config) expand(t rspec.Template, known service.Known) (rspec.Expansion, error) {
 	o := compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links, GivesAddresses: true, Work: known.Work}

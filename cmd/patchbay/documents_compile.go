@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -162,11 +163,7 @@ func offerOf(config *site.Config) (known compile.Options, err error) {
 	if config == nil {
 		return known, nil
 	}
-	known.GivesAddresses = true
-	if known.Site, err = config.LoadInventory(); err == nil {
-		known.Library, err = config.LoadLibrary()
-	}
-	return known, err
+	return config.CompileOptions()
 }
 
 // sourceFlags are the flags of all commands that compile sources.
@@ -202,23 +199,31 @@ func (f *sourceFlags) compile(c console, name string, text []byte, o compile.Opt
 	if len(f.Set) > 0 && compile.Language(text) == compile.Blueprint {
 		return nil, errors.New("--set is for parameters of RADL, and this is a blueprint")
 	}
-	o.Parameters = f.values
 	f.ask(c, text)
-	if name != "-" {
-		folder, err := compile.OpenFolder(name)
-		if err != nil {
-			return nil, err
-		}
-		defer folder.Close()
-		o.Files = folder
-	}
-	r, err := compile.Compile(text, o)
+	err := f.withFiles(name, o, func(o compile.Options) (err error) {
+		f.result, err = compile.Compile(text, o)
+		return err
+	})
 	if err != nil {
 		return nil, f.report(c, name, err)
 	}
-	printProblems(c.err, name, r.Remarks)
-	f.result = r
-	return r, nil
+	printProblems(c.err, name, f.result.Remarks)
+	return f.result, nil
+}
+
+// withFiles calls do with the parameters and the files beside a source.
+func (f *sourceFlags) withFiles(name string, o compile.Options, do func(compile.Options) error) error {
+	o.Parameters = f.values
+	if name == "-" {
+		return do(o)
+	}
+	folder, err := compile.OpenFolder(name)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	o.Files = folder
+	return do(o)
 }
 
 // terms returns the names that the last source has for features; nil if none was compiled.
@@ -229,7 +234,7 @@ func (f *sourceFlags) terms() *strings.Replacer {
 	return f.result.Terms
 }
 
-// listSent lists the files whose content is about to leave this host.
+// listSent lists the files whose content the request has.
 func (f *sourceFlags) listSent(c console, name string) error {
 	if f.result == nil || len(f.result.Files) == 0 {
 		return nil
@@ -291,16 +296,36 @@ func (f *sourceFlags) ask(c console, text []byte) {
 
 func printProblems(w io.Writer, name string, list []rspec.Problem) {
 	for _, p := range list {
-		where, severity := name, "error"
-		if name == "-" {
-			where = "standard input"
-		}
+		place, severity := "", "error"
 		if p.Line > 0 {
-			where += fmt.Sprintf(":%d:%d", p.Line, max(p.Column, 1))
+			place = fmt.Sprintf("%d:%d", p.Line, max(p.Column, 1))
 		}
 		if p.IsRemark() {
 			severity = "warning"
 		}
-		fmt.Fprintln(w, display.Printable(fmt.Sprintf("%s: %s: %s", where, severity, p.Text())))
+		printProblem(w, name, place, severity, p.Text())
 	}
+}
+
+// printProblem prints a problem at a place LINE:COLUMN; "" for none.
+func printProblem(w io.Writer, name, place, severity, text string) {
+	if name == "-" {
+		name = "standard input"
+	}
+	if place != "" {
+		name += ":" + place
+	}
+	fmt.Fprintln(w, display.Printable(fmt.Sprintf("%s: %s: %s", name, severity, text)))
+}
+
+// problemInTemplate matches a line of an aggregate's answer about the only template of a request.
+var problemInTemplate = regexp.MustCompile(`(?m)^template(?: line (\d+:\d+))?: (.*)$`)
+
+// printFromTemplate prints what an aggregate's answer says about a source, and reports whether it says anything.
+func printFromTemplate(w io.Writer, name, severity, output string) bool {
+	list := problemInTemplate.FindAllStringSubmatch(output, -1)
+	for _, x := range list {
+		printProblem(w, name, x[1], severity, x[2])
+	}
+	return len(list) > 0
 }

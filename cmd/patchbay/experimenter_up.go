@@ -24,7 +24,9 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/site/check"
 	"patchbay/am/urn"
+	"patchbay/rspec"
 	"patchbay/rspec/compile"
+	"patchbay/schemas"
 )
 
 const upLong = `Create the experiment that a request RSpec, RADL or a blueprint describes, wait
@@ -55,6 +57,8 @@ type upOptions struct {
 	source  sourceFlags
 	request string
 	life    time.Duration
+	// template has the source for an aggregate that compiles it; nil for other requests.
+	template *rspec.Template
 }
 
 func (o *upOptions) AddFlags(fs *pflag.FlagSet) {
@@ -149,28 +153,60 @@ func (o *upOptions) precheck(c console, text []byte) (needless bool, err error) 
 	if err := o.source.check(c, o.request, text); err != nil {
 		return false, err
 	}
-	r, err := compile.Compile(text, compile.Options{Parameters: o.source.values})
-	if err == nil && len(r.Nodes) == 0 {
+	err = o.source.withFiles(o.request, compile.Options{}, func(with compile.Options) (err error) {
+		o.source.result, err = compile.Compile(text, with)
+		if err != nil && compile.Language(text) == compile.Blueprint { // it may name files in parts with types of the site
+			return nil
+		}
+		o.template, err = compile.NewTemplate(text, with, o.source.result)
+		return err
+	})
+	if r := o.source.result; err == nil && r != nil && len(r.Nodes) == 0 {
 		printProblems(c.err, o.request, r.Remarks)
 		_, err = fmt.Fprintf(c.out, "%s deploys no nodes: nothing to do.\n", display.Line(o.request))
 		return true, err
 	}
-	return false, nil // a site may have what is missing here
+	return false, err
 }
 
-// compile returns the request for a source, and other texts unchanged.
-func (o *upOptions) compile(s *opened, text []byte, version client.Version) ([]byte, error) {
+// compile returns the request for a source, and other texts unchanged. The aggregate compiles the
+// source if it can.
+func (u *upRun) compile(ctx context.Context, text []byte, version client.Version) ([]byte, error) {
 	if compile.Language(text) == "" {
 		return text, nil
 	}
+	s, why := u.s, "the aggregate compiles no sources"
+	if slices.Contains(version.Extensions, schemas.Template) && version.AddsNodes {
+		if u.template != nil {
+			return u.compileThere(ctx, version.URN)
+		}
+		why = "it is too large for a template, or needs types of the site"
+	}
 	var offer compile.Options
-	if u, err := urn.Parse(version.URN); err == nil && s.Config != nil && strings.EqualFold(u.Authority, s.Config.Authority) {
+	var err error
+	if u, wrong := urn.Parse(version.URN); wrong == nil && s.Config != nil && strings.EqualFold(u.Authority, s.Config.Authority) {
 		if offer, err = offerOf(s.Config); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, err
 		}
 	}
 	offer.GivesAddresses = version.ChangesNodes || version.AddsNodes // it knows our extensions
-	return o.source.request(s.console, o.request, text, offer)
+	if text, err = u.source.request(s.console, u.upOptions.request, text, offer); err == nil {
+		fmt.Fprintf(s.err, "%s is compiled here, since %s.\n", display.Line(u.upOptions.request), why)
+	}
+	return text, err
+}
+
+// compileThere returns the request that the aggregate compiles from the template.
+func (u *upRun) compileThere(ctx context.Context, manager string) ([]byte, error) {
+	a, reply, err := u.x.Client.Allocate(ctx, u.x.Slice, u.x.Credentials, string(u.template.Request(manager)), client.Options{Change: true, Preview: true})
+	severity := "warning"
+	if err != nil {
+		severity = "error"
+	}
+	if printFromTemplate(u.s.err, u.upOptions.request, severity, reply.Output) && err != nil {
+		return nil, exitError(1)
+	}
+	return []byte(a.RSpec), err
 }
 
 // sliceFor returns the value of --slice. Without --slice, it returns the only slice of a
@@ -239,7 +275,7 @@ func (u *upRun) prepare(ctx context.Context, text []byte) error {
 		fmt.Fprintf(s.err, "The certificate of %s was not checked: its SHA-256 fingerprint is %s. To check it, give --ca FILE.\n", s.URL, sum)
 	}
 	x.File = string(text)
-	if u.text, err = u.compile(s, text, version); err != nil {
+	if u.text, err = u.compile(ctx, text, version); err != nil {
 		return err
 	}
 	x.Terms = u.source.terms()

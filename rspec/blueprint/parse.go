@@ -14,6 +14,7 @@ import (
 
 	"patchbay/inventory/yamlfile"
 	"patchbay/rspec"
+	"patchbay/rspec/generate"
 )
 
 const (
@@ -270,4 +271,31 @@ func (p *parser) requirements(v *value) (list []*requirement) {
 		}
 	}
 	return list
+}
+
+// Pack returns a package of a blueprint and the files that it names.
+func Pack(text []byte, from fs.FS, files []generate.SourceFile) ([]byte, error) {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	add := func(name string, text []byte) error {
+		w, err := z.Create(name)
+		if err == nil {
+			_, err = w.Write(text)
+		}
+		return err
+	}
+	if err := add(mainFile, text); err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		body, err := readFile(from, f.Name, int64(f.Size))
+		if err == nil {
+			err = add(f.Name, body)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	err := z.Close()
+	return b.Bytes(), err
 }

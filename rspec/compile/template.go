@@ -2,8 +2,26 @@ package compile
 
 import (
 	"patchbay/rspec"
+	"patchbay/rspec/blueprint"
 	"patchbay/rspec/radl"
 )
+
+// NewTemplate returns a source for an aggregate that compiles templates; nil if it is too large. r is
+// the result of a compilation with o, or nil. If the request has the content of files, the source is
+// packed together with them.
+func NewTemplate(text []byte, o Options, r *Result) (*rspec.Template, error) {
+	t := &rspec.Template{Language: o.language(text), Text: text, Parameters: o.Parameters}
+	if r != nil && len(r.Files) > 0 {
+		var err error
+		if t.Text, err = blueprint.Pack(text, o.Files, r.Files); err != nil {
+			return nil, err
+		}
+	}
+	if len(t.Text) > rspec.MaxTemplate {
+		return nil, nil
+	}
+	return t, nil
+}
 
 // Expand compiles a template. The earlier templates of the slice define what it refers to; those in
 // other languages are left out. Expand sets the Language, Parameters and Earlier of o itself, and
