@@ -54,7 +54,7 @@ func (t Template) Request(manager string) []byte {
 }
 
 // readTemplate reads e, a template:source below the root. It refuses mistakes only in templates
-// that this aggregate must expand.
+// that this aggregate must expand. If no aggregate is known, these are all that name one.
 func (p *requestParser) readTemplate(e *xmltree.Element) {
 	manager, isExpanded := trimmed(e, "component_manager_id"), false
 	if text, given := e.Attr("", "expanded"); given {
@@ -71,7 +71,7 @@ func (p *requestParser) readTemplate(e *xmltree.Element) {
 		p.badArgs(place{e, ""}, "", "add component_manager_id="+p.exampleManager(), "the request has a template that names no aggregate, which would compile it")
 	case !isURN:
 		p.remark(place{e, "component_manager_id"}, "", ignored, "the request has a template for an aggregate that is no URN, %.80q", manager)
-	case !us:
+	case !us && len(p.o.Managers) > 0:
 		p.remark(place{e, ""}, "", "if it has passwords, send it to that aggregate first, and then the manifest to this one", "the request has a template for another aggregate, which is copied as it is")
 	case len(p.r.Templates) == maxTemplates:
 		p.refuse(TooBig, place{e, ""}, "", "put several into one", "the request has more than %d templates", maxTemplates)

@@ -28,8 +28,9 @@ type is detected from the content.
 With --user it explains what a user may do by the policy of the site: which rule applies,
 what is available, how much and for how long, and what the user holds now.
 
-Requests are checked against the site of --config, if there is one. RADL and
-blueprints are compiled for that site, and then the resulting request is checked. An error
+Requests are checked against the site of --config, if there is one. RADL, blueprints and
+templates in requests are compiled for that site, or without one as by patchbay compile, and
+then the resulting request is checked. An error
 means: the site would refuse this even if it were empty (drained components and those under
 maintenance count as missing). A warning means: the site accepts this, but the schema does
 not. Providers with probe: true in their metadata get a dry run, as for Allocate.

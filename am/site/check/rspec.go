@@ -85,6 +85,9 @@ func (k *Checker) request(ctx context.Context, r *diagnosis, text []byte, findin
 			r.addMissingPrograms(binding, k.Config.Providers, "/usr")
 		}
 	}
+	if err == nil && inv == nil && r.errors == 0 {
+		req = r.compileTemplates(ctx, req)
+	}
 	if err == nil && r.errors == 0 {
 		k.printPlan(name, req)
 	}

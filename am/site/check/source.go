@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"go.yaml.in/yaml/v3"
 
@@ -10,20 +11,17 @@ import (
 	"patchbay/rspec/compile"
 )
 
-// source compiles a source for the site, and checks the resulting request.
+// source compiles a source, for the site if there is one, and checks the resulting request.
 func (k *Checker) source(ctx context.Context, name string, text []byte) {
-	o := compile.Options{Parameters: k.Parameters, Work: rspec.NewWork(ctx)}
+	var o compile.Options
 	if k.Config != nil {
 		var err error
-		if o.Site, err = k.Config.LoadInventory(); err != nil {
-			k.Errors(err)
-			return
-		}
-		if o.Library, err = k.Config.LoadLibrary(); err != nil {
+		if o, err = k.Config.CompileOptions(); err != nil {
 			k.Errors(err)
 			return
 		}
 	}
+	o.Parameters, o.Work = k.Parameters, rspec.NewWork(ctx)
 	if name != standardInput {
 		folder, err := compile.OpenFolder(name)
 		if err != nil {
@@ -47,6 +45,39 @@ func (k *Checker) source(ctx context.Context, name string, text []byte) {
 	r.addProblems(compiled.Remarks)
 	r.terms = compiled.Terms
 	k.request(ctx, &r, compiled.Request, nil)
+}
+
+// compileTemplates compiles the templates of a request without a site, and adds their problems. It
+// returns the request with the results, or after a mistake the request as it was.
+func (r *diagnosis) compileTemplates(ctx context.Context, req *rspec.Request) *rspec.Request {
+	var results []rspec.Expansion
+	o := compile.Options{Work: rspec.NewWork(ctx)}
+	for i, t := range req.Templates {
+		x, err := compile.Expand(t, req.Templates[:i], o)
+		problems := x.Remarks
+		if wrong, ok := errors.AsType[*compile.Error](err); ok {
+			problems = wrong.Problems
+		} else if err != nil {
+			problems = []rspec.Problem{{Kind: rspec.BadArgs, Msg: err.Error()}}
+		}
+		for _, p := range problems {
+			r.add(diagnostic{t.Line, t.Column, !p.IsRemark(), fmt.Sprintf("line %d:%d of the template: %s", p.Line, p.Column, p.Text())})
+		}
+		results = append(results, x)
+		o.Nodes, o.Links = append(o.Nodes, x.Nodes...), append(o.Links, x.Links...)
+	}
+	if len(results) == 0 || r.errors > 0 {
+		return req
+	}
+	text, err := req.Expand(results)
+	if err == nil {
+		var expanded *rspec.Request
+		if expanded, err = rspec.ParseRequest(text, req.Options()); err == nil {
+			return expanded
+		}
+	}
+	r.add(diagnostic{0, 0, true, err.Error()})
+	return req
 }
 
 // isBlueprint reports whether a document has components, but no other part of an inventory.
