@@ -6,16 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
-	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
@@ -26,8 +21,7 @@ import (
 // returns errAgain until nothing is left to do.
 func (w *worker) approach(ctx context.Context, wanted *pending) error {
 	n := wanted.Node
-	name := instanceName(n.Name)
-	i, err := w.client.instance(ctx, name)
+	i, err := w.client.instance(ctx, instanceName(n.Name))
 	if err != nil {
 		return err
 	}
@@ -38,59 +32,97 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 		}
 		n = *known
 	}
-	switch {
-	case i == nil && n.Ensure == provider.Absent:
-		w.forget(&n)
-		return w.refreshPeers(ctx, &node{Name: n.Name, SliceURN: n.SliceURN}, &n)
-	case n.Ensure == provider.Absent:
-		w.progress(wanted, "being removed")
-		if err := w.uninstall(ctx, &n, i); err != nil {
+	a := w.existence(&n, i)
+	if a.do == nil {
+		if a, err = w.operation(&n, i); err != nil {
 			return err
 		}
-		return w.remove(ctx, i)
+	}
+	if a.do == nil {
+		return w.adjust(ctx, wanted, &n, i)
+	}
+	if a.progress != "" {
+		w.progress(wanted, a.progress)
+	}
+	return a.do(ctx)
+}
+
+// action is a step towards what is wanted of a node. do is nil if there is nothing to do.
+type action struct {
+	progress string // "" for a step that users need not see
+	do       func(context.Context) error
+}
+
+// existence returns the action that creates or removes the instance i, which is nil if there is none.
+func (w *worker) existence(n *node, i *instance) action {
+	switch {
+	case i == nil && n.Ensure == provider.Absent:
+		return action{"", func(ctx context.Context) error {
+			w.forget(n)
+			return w.refreshPeers(ctx, &node{Name: n.Name, SliceURN: n.SliceURN}, n)
+		}}
+	case n.Ensure == provider.Absent:
+		return action{"being removed", func(ctx context.Context) error {
+			if err := w.uninstall(ctx, n, i); err != nil {
+				return err
+			}
+			return w.remove(ctx, i)
+		}}
 	case i == nil:
-		w.progress(wanted, "being created on "+n.Component)
-		return w.create(ctx, &n)
+		return action{"being created on " + n.Component, func(ctx context.Context) error { return w.create(ctx, n) }}
 	case !i.isMade() && !w.hasCreated(n.Name):
-		return w.complete(ctx, i)
+		return action{"", func(ctx context.Context) error { return w.complete(ctx, i) }}
 	}
-	s, err := stepsFor(&n, i)
+	return action{}
+}
+
+// operation returns the action for a new disk, another setup, a restart, or switching off.
+func (w *worker) operation(n *node, i *instance) (action, error) {
+	s, err := stepsFor(n, i)
 	if err != nil {
-		return refusal{provider.Failed, err.Error()}
+		return action{}, refusal{provider.Failed, err.Error()}
 	}
-	f, j, known := i.facts(), s.journal, i.node()
+	f, j := i.facts(), &s.journal
+	record := func(values map[string]any) func(context.Context) error {
+		return func(ctx context.Context) error { return w.record(ctx, i.Name, values, errAgain) }
+	}
 	switch {
 	case n.ReloadSerial != f.Reloads:
 		// The node keeps its names, its hardware addresses and its host keys: they follow from its id.
-		w.progress(wanted, "getting a new disk")
-		return w.remove(ctx, i)
+		return action{"getting a new disk", func(ctx context.Context) error { return w.remove(ctx, i) }}, nil
 	case s.changed != nil:
-		w.progress(wanted, "its setup is being changed")
-		return w.record(ctx, name, s.values(), errAgain)
+		return action{"its setup is being changed", record(s.values())}, nil
 	case j.Stage != n.stage() && len(n.Setup) > 0:
 		j.SetStage(n.stage())
-		return w.record(ctx, name, map[string]any{keySteps: j}, errAgain)
+		return action{"", record(map[string]any{keySteps: *j})}, nil
 	case (n.Power != provider.On || j.Off) && i.Status != statusStopped:
-		w.progress(wanted, "being switched off")
-		return w.switchOff(ctx, &n, i)
+		return action{"being switched off", func(ctx context.Context) error { return w.switchOff(ctx, n, i) }}, nil
 	case n.RestartSerial != f.Restarts && i.Status != statusStopped:
-		w.progress(wanted, "being restarted")
+		a := action{"being restarted", func(ctx context.Context) error { return w.switchTo(ctx, i.Name, "stop") }}
 		if j.Interrupt(steprunner.ByRestart) {
-			return w.record(ctx, name, map[string]any{keySteps: j}, errAgain)
+			a.do = record(map[string]any{keySteps: *j})
 		}
-		return w.switchTo(ctx, name, "stop")
+		return a, nil
 	case n.RestartSerial != f.Restarts:
 		f.Restarts = n.RestartSerial
-		return w.record(ctx, name, map[string]any{keyFacts: f}, errAgain)
-	}
-	if n.Power == provider.On && j.IsSwitchedOff() {
+		return action{"", record(map[string]any{keyFacts: f})}, nil
+	case n.Power == provider.On && j.IsSwitchedOff():
 		j.SwitchOn()
-		return w.record(ctx, name, map[string]any{keySteps: j}, errAgain)
+		return action{"", record(map[string]any{keySteps: *j})}, nil
 	}
+	return action{}, nil
+}
+
+// adjust gives an instance its links and accounts, and starts it. Then it records that the node is as it is
+// wanted.
+func (w *worker) adjust(ctx context.Context, wanted *pending, n *node, i *instance) error {
+	f, was := i.facts(), &node{}
+	known := i.node()
 	linksChange := known != nil && !known.lost && !slices.Equal(known.Interfaces, n.Interfaces)
 	if linksChange {
+		was = known
 		w.progress(wanted, "its links are being changed")
-		if err := w.changeLinks(ctx, &n, i, &f); err != nil {
+		if err := w.changeLinks(ctx, n, i, &f); err != nil {
 			return err
 		}
 	}
@@ -98,23 +130,19 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 		if !linksChange {
 			w.progress(wanted, "being started")
 		}
-		if err := w.configure(ctx, &n, i, &f); err != nil {
+		if err := w.configure(ctx, n, i, &f); err != nil {
 			return err
 		}
 	}
-	was := &node{}
-	if linksChange {
-		was = known
-	}
-	if err := w.limitLinks(ctx, &n, was); err != nil {
+	if err := w.limitLinks(ctx, n, was); err != nil {
 		return err
 	}
 	if wanted.New || linksChange {
-		if err := w.refreshPeers(ctx, &n, was); err != nil {
+		if err := w.refreshPeers(ctx, n, was); err != nil {
 			return err
 		}
 	}
-	if _, known, err := w.knownNodes(ctx, &n); err != nil || n.Power == provider.On && known != f.Known {
+	if _, known, err := w.knownNodes(ctx, n); err != nil || n.Power == provider.On && known != f.Known {
 		return cmp.Or(err, errAgain) // there are other nodes now
 	}
 	values := map[string]any{keyNode: n, keyFacts: f}
@@ -128,7 +156,7 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 	delete(w.created, n.Name)
 	w.mu.Unlock()
 	n.Setup = nil // it is not used here, and may be large
-	w.settled.Store(n.Name, settled{&n, f.Known})
+	w.settled.Store(n.Name, settled{n, f.Known})
 	return nil
 }
 
@@ -210,135 +238,6 @@ func (w *worker) forget(n *node) {
 	w.settled.Store(n.Name, settled{})
 }
 
-// create asks the server for the instance and waits for it.
-func (w *worker) create(ctx context.Context, n *node) error {
-	w.mu.Lock()
-	delete(w.created, n.Name)
-	w.mu.Unlock()
-	w.settled.Delete(n.Name)
-	kind, _ := w.sliverType(n.SliverType)
-	kind, err := n.limits(kind)
-	if err != nil {
-		return err
-	}
-	m, ok := w.image(n.Image)
-	if !ok {
-		return refusal{provider.Unknown, fmt.Sprintf("the image %s is not in the settings of this cluster", n.Image)}
-	}
-	members, clustered, err := w.client.members(ctx)
-	if err != nil {
-		return err
-	}
-	devices, f, err := w.devices(ctx, n, members)
-	if err != nil {
-		return err
-	}
-	devices["root"] = map[string]string{"type": "disk", "path": "/", "pool": w.Pool, "size": fmt.Sprintf("%dMiB", kind.Disk)}
-	f.Restarts, f.Reloads = n.RestartSerial, n.ReloadSerial
-	_, f.HostKeys, err = w.hostKeys(n.Name)
-	if err != nil {
-		return err
-	}
-	if _, f.Known, err = w.knownNodes(ctx, n); err != nil {
-		return err
-	}
-	config, err := w.config(n, kind, f)
-	if err != nil {
-		return err
-	}
-	k := slices.IndexFunc(members, func(m member) bool { return m.Name == n.Component })
-	if k < 0 {
-		return refusal{provider.Unknown, fmt.Sprintf("%s is not a member of the cluster", n.Component)}
-	}
-	template, err := w.template(ctx, m, members[k], clustered)
-	if err != nil {
-		return err
-	}
-	_, err = w.client.do(ctx, request{method: http.MethodPost, path: "instances", query: target(members[k], clustered), body: map[string]any{
-		"name": instanceName(n.Name), "type": "container", "profiles": []string{}, "ephemeral": false,
-		"description": "Patchbay: " + n.SliverURN, "config": config, "devices": devices,
-		"source": map[string]any{"type": "copy", "source": template, "instance_only": true},
-	}})
-	if err != nil && (isStatus(err, http.StatusConflict) || strings.Contains(err.Error(), "already exists")) {
-		return errAgain // an earlier worker has asked for it
-	}
-	if isStatus(err, http.StatusNotFound) || err != nil && strings.Contains(err.Error(), "not found") {
-		w.templates.Delete(template)
-	}
-	if err != nil {
-		return fmt.Errorf("the node cannot be created: %w", err)
-	}
-	w.mu.Lock()
-	w.created[n.Name] = true
-	w.mu.Unlock()
-	return errAgain
-}
-
-// maxProcesses is much for an experiment, and little of what a member can have.
-const maxProcesses = "4096"
-
-// config returns the configuration of the node's instance.
-func (w *worker) config(n *node, kind sliverType, f facts) (map[string]string, error) {
-	node, err := json.Marshal(n)
-	if err != nil {
-		return nil, err
-	}
-	known, err := json.Marshal(f)
-	if err != nil {
-		return nil, err
-	}
-	config := map[string]string{
-		"limits.cpu": strconv.Itoa(kind.CPUs), "limits.memory": fmt.Sprintf("%dMiB", kind.Memory),
-		"security.nesting": "false", "security.privileged": "false",
-		"cluster.evacuate": "stop", // the port and the component of a node are those of its member
-		"limits.processes": maxProcesses,
-		keyNode:            string(node), keyFacts: string(known), keyTemplate: "",
-	}
-	if len(n.Setup) > 0 {
-		steps, err := json.Marshal(journal(n, nil))
-		if err != nil {
-			return nil, err
-		}
-		config[keySteps] = string(steps)
-	}
-	if w.IsolatedIDs {
-		config["security.idmap.isolated"] = "true"
-	}
-	return config, nil
-}
-
-// complete deals with an instance whose creation no worker has seen to its end: if the server
-// still works on it, complete waits; otherwise it removes the half-made instance.
-func (w *worker) complete(ctx context.Context, i *instance) error {
-	var running map[string][]operation
-	if err := w.client.get(ctx, "operations", url.Values{"recursion": {"1"}}, &running); err != nil {
-		return err
-	}
-	for _, list := range running {
-		for _, op := range list {
-			for _, paths := range op.Resources {
-				for _, path := range paths {
-					path, _, _ = strings.Cut(path, "?")
-					if strings.HasSuffix(path, "/"+i.Name) && op.StatusCode < 200 {
-						_, err := w.client.wait(ctx, answer{Operation: "/1.0/operations/" + op.ID})
-						return cmp.Or(err, errAgain)
-					}
-				}
-			}
-		}
-	}
-	w.logf("%s: its creation was interrupted; it is created again", i.Name)
-	return w.remove(ctx, i)
-}
-
-// hasCreated reports whether this worker has created the instance of the node, which need not be
-// complete.
-func (w *worker) hasCreated(id string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.created[id]
-}
-
 // remove stops the instance at once and deletes it.
 func (w *worker) remove(ctx context.Context, i *instance) error {
 	if i.Status == statusError {
@@ -376,66 +275,6 @@ func (w *worker) switchTo(ctx context.Context, name, action string) error {
 	return cmp.Or(err, fmt.Errorf("the node is %s after the server said that %s had succeeded; the cluster's operators can see why with: lxc info --show-log %s", i.Status, action, name))
 }
 
-// devices chooses the node's interfaces and its port, and returns them with the facts about them.
-func (w *worker) devices(ctx context.Context, n *node, members []member) (map[string]map[string]string, facts, error) {
-	w.allocating.Lock()
-	defer w.allocating.Unlock()
-	mine, err := n.interfaces()
-	if err != nil {
-		return nil, facts{}, err
-	}
-	existing, err := w.instances(ctx, len(mine) == 0)
-	if err != nil {
-		return nil, facts{}, err
-	}
-	own, err := w.client.ownAddresses(ctx, w.Network)
-	if err != nil {
-		return nil, facts{}, err
-	}
-	eth0 := map[string]string{"type": "nic", "name": "eth0", "network": w.Network, "hwaddr": hardwareAddress(n.Name, ""), "security.port_isolation": "true"}
-	if slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Addr().Is4() }) { // no node can take another's address
-		eth0["security.mac_filtering"], eth0["security.ipv4_filtering"] = "true", "true"
-	}
-	f := facts{}
-	devices, bridges, err := w.linkDevices(ctx, n, mine, existing)
-	if err != nil {
-		return nil, f, err
-	}
-	devices["eth0"], f.Bridges = eth0, bridges
-	if w.Logins == loginsProxy {
-		var address string
-		for _, m := range members {
-			if m.Name == n.Component {
-				address = m.host()
-			}
-		}
-		if f.Port, err = w.choosePort(n.Name, existing); err != nil {
-			return nil, f, err
-		}
-		port := strconv.Itoa(f.Port)
-		f.Login = net.JoinHostPort(cmp.Or(w.Addresses[n.Component], address), port)
-		devices["ssh"] = map[string]string{"type": "proxy", "listen": "tcp:" + net.JoinHostPort(address, port), "connect": "tcp:127.0.0.1:22"}
-	}
-	return devices, f, nil
-}
-
-// listTime is how long a list of instances is good enough to choose a port.
-const listTime = 2 * time.Second
-
-// instances returns all instances. If old is true, the list may lack changes of the last listTime,
-// since the cluster takes long to describe each instance. It needs w.allocating.
-func (w *worker) instances(ctx context.Context, old bool) ([]instance, error) {
-	if old && time.Since(w.listedAt) < listTime {
-		return w.listed, nil
-	}
-	at := time.Now()
-	all, err := w.client.instances(ctx)
-	if err == nil {
-		w.listed, w.listedAt = all, at
-	}
-	return all, err
-}
-
 // nodes returns all nodes: those of the instances, as they shall be, and those that have no instance
 // yet.
 func (p *program) nodes(existing []instance) (map[string]*node, error) {
@@ -465,26 +304,4 @@ func (p *program) withWaiting(nodes map[string]*node, leaving bool) (map[string]
 		}
 	}
 	return nodes, nil
-}
-
-// choosePort begins at a number that depends on the node, so that a port is seldom used again soon.
-func (w *worker) choosePort(id string, existing []instance) (int, error) {
-	used := map[int]bool{}
-	for i := range existing {
-		used[existing[i].facts().Port] = true
-	}
-	for other, port := range w.ports {
-		used[port] = used[port] || other != id
-	}
-	sum := fnv.New32a()
-	sum.Write([]byte(id))
-	count := w.LastPort - w.FirstPort + 1
-	for k := range count {
-		port := w.FirstPort + (int(sum.Sum32()%uint32(count))+k)%count
-		if !used[port] {
-			w.ports[id] = port
-			return port, nil
-		}
-	}
-	return 0, fmt.Errorf("all ports from %d to %d are in use", w.FirstPort, w.LastPort)
 }
