@@ -20,10 +20,10 @@ import (
 
 	"patchbay/am/clock"
 	"patchbay/am/display"
+	"patchbay/am/fdsocket"
 	"patchbay/am/hook"
 	"patchbay/am/operate"
 	"patchbay/am/store"
-	"patchbay/inventory/local/fdsocket"
 )
 
 // AdminClient sends an operator's requests to a site. If the site is served, its admin socket

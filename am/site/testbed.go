@@ -16,9 +16,9 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/fileowner"
+	"patchbay/am/supervisor"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/supervisor"
 	"patchbay/inventory/provider"
 )
 

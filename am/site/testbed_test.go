@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"patchbay/am/dryrun"
+	"patchbay/am/fdsocket"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/provider"
 	"patchbay/inventory/simulated"
 )

@@ -17,8 +17,8 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/dryrun"
+	"patchbay/am/supervisor"
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/supervisor"
 	"patchbay/inventory/provider"
 )
 

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/fdsocket"
 	"patchbay/am/testkit/require"
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/provider"
 )
 

@@ -20,7 +20,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
-	"patchbay/inventory/local/supervisor"
+	"patchbay/am/supervisor"
 )
 
 const demoLong = `Show the whole life of an experiment, in less than a minute. The demo creates a site in

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"patchbay/inventory/local/fdsocket"
+	"patchbay/am/fdsocket"
 )
 
 // Folder holds the sockets of all testbeds of this host.

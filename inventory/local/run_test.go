@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/inventory/local/fdsocket"
+	"patchbay/am/fdsocket"
 )
 
 // double answers at a socket with the result of f, once for each connection.

@@ -13,7 +13,7 @@ import (
 
 	"patchbay/am/site"
 	"patchbay/inventory"
-	"patchbay/inventory/local/osinfo"
+	"patchbay/inventory/osinfo"
 )
 
 func describeHost(ctx context.Context) inventory.Host {

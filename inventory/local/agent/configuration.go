@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"patchbay/inventory/local/fdsocket"
+	"patchbay/am/fdsocket"
 	"patchbay/rspec/hostname"
 )
 

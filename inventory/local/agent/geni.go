@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/inventory/local/fdsocket"
+	"patchbay/am/fdsocket"
 )
 
 // GeniSocket is the socket of geni-get inside the node. A request is one line with the

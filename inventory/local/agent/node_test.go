@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/fdsocket"
 	"patchbay/am/testkit/require"
-	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/local/sandbox"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/fdsocket"
+	"patchbay/am/fdsocket"
 )
 
 // Command describes a program to start in a node.

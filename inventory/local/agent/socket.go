@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/fdsocket"
+	"patchbay/am/fdsocket"
 )
 
 // Dial connects to an address from inside the node. network is "tcp" or "unix". It

@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync"
 
-	"patchbay/inventory/local/fdsocket"
+	"patchbay/am/fdsocket"
 )
 
 // The Manager sends orders to the gateway; the gateway sends replies and requests for

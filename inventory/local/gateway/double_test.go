@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/fdsocket"
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/local/sandbox"
 )
 

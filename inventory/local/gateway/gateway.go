@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"patchbay/inventory/local/fdsocket"
+	"patchbay/am/fdsocket"
 	"patchbay/inventory/local/sandbox"
 )
 

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/inventory/local/fdsocket"
+	"patchbay/am/fdsocket"
 )
 
 // Argv0 is the program name with which the binary runs as the gateway.

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"patchbay/inventory/local/fdsocket"
-	"patchbay/inventory/local/supervisor"
+	"patchbay/am/fdsocket"
+	"patchbay/am/supervisor"
 )
 
 // connectTime limits the time to open a connection that the gateway has requested.

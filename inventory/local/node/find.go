@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/fdsocket"
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/fdsocket"
 )
 
 // recordFile records the process that is the node's PID 1.

@@ -6,8 +6,8 @@ import (
 	"net/netip"
 	"os"
 
+	"patchbay/am/fdsocket"
 	"patchbay/inventory/local/fabric"
-	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/node"
 )

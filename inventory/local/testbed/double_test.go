@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/supervisor"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
@@ -25,7 +26,6 @@ import (
 	"patchbay/inventory/local/hostalloc"
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/setup"
-	"patchbay/inventory/local/supervisor"
 	"patchbay/inventory/provider"
 )
 

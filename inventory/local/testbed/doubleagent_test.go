@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"patchbay/am/fdsocket"
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/local/setup"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am/supervisor"
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/supervisor"
 	"patchbay/inventory/provider"
 )
 

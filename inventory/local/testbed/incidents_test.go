@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/inventory/local/supervisor"
+	"patchbay/am/supervisor"
 	"patchbay/inventory/provider"
 )
 

@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"time"
 
-	"patchbay/inventory/local/fdsocket"
+	"patchbay/am/fdsocket"
 )
 
 // Bounds on manifests, which the manager sends.

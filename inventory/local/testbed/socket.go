@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"patchbay/am/fdsocket"
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/provider"
 )
 

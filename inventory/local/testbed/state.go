@@ -15,11 +15,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"patchbay/am/supervisor"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/steprunner"
-	"patchbay/inventory/local/supervisor"
 	"patchbay/inventory/provider"
 	"patchbay/rspec/hostname"
 )

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/fdsocket"
+	"patchbay/am/fdsocket"
 )
 
 // descriptors returns the number of open descriptors of a process.

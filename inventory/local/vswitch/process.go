@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"patchbay/inventory/local/fdsocket"
-	"patchbay/inventory/local/supervisor"
+	"patchbay/am/fdsocket"
+	"patchbay/am/supervisor"
 )
 
 var backoff = supervisor.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second, Settled: 10 * time.Second}

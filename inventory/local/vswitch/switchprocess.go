@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/fdsocket"
+	"patchbay/am/fdsocket"
 	"patchbay/inventory/local/sandbox"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/fdsocket"
+	"patchbay/am/fdsocket"
 )
 
 const limit = 1000
