@@ -21,8 +21,8 @@
 //   - mistakes at a reload: all are reported and nothing changes: [Site.Run].
 //   - restored site: it reserves nothing until every provider has reported its resources, at most
 //     30 s, because a machine may be in use since the backup: [restoredWait].
-//   - two servers for the same nodes: a lock on the folder of providers and a lock beside the
-//     socket of patchbay-local up prevent them: [lockProviders].
+//   - two servers for the same nodes: a lock on the folder of providers prevents them
+//     ([lockProviders]). The local testbed refuses the provider of another site.
 //   - root serves another user's site: hooks and providers run as that user, and as root, the
 //     server starts only programs in the folder of its own executable:
 //     [Testbed.trustedCommand].

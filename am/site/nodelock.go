@@ -3,7 +3,6 @@ package site
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,8 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/display"
-	"patchbay/am/work"
-	"patchbay/inventory/local"
 )
 
 // lockWait is the longest wait of a starting server. After a server was killed, a program that it
@@ -105,88 +102,4 @@ func StoreHolder(inode uint64) string {
 		}
 	}
 	return ""
-}
-
-type busyError struct{ provider, instance, holder string }
-
-func (e *busyError) Error() string {
-	return fmt.Sprintf("another server%s acts on the nodes of the local testbed %s of the provider %s; stop that server, or give this site another instance in its settings", e.holder, e.instance, e.provider)
-}
-
-// lockAll fails if another server has locked a testbed. A testbed that does not run is locked
-// when the server first uses it.
-func (r *testbeds) lockAll() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, t := range r.list {
-		if err := r.lockTestbed(t, lockWait); err != nil {
-			if _, ok := errors.AsType[*busyError](err); ok {
-				return err
-			}
-			r.log.Warn("the local testbed cannot be locked", "provider", t.Provider, "error", err)
-		}
-	}
-	return nil
-}
-
-func (r *testbeds) whileLocked(find func(name string) (work.Provider, error)) func(name string) (work.Provider, error) {
-	return func(name string) (work.Provider, error) {
-		if err := r.lockProvider(name); err != nil {
-			return nil, err
-		}
-		return find(name)
-	}
-}
-
-// lockProvider does nothing for a provider without a local testbed.
-func (r *testbeds) lockProvider(provider string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, t := range r.list {
-		if t.Provider == provider {
-			return r.lockTestbed(t, 0)
-		}
-	}
-	return nil
-}
-
-// lockTestbed locks a testbed unless this server has locked it already. The caller must hold
-// r.mu. lockTestbed returns nil without a lock if the lock's file does not exist: the testbed has
-// not run since the host booted, or is of an earlier version. It does the same if this user
-// cannot open the file, because the testbed then refuses this user's requests.
-func (r *testbeds) lockTestbed(t *Testbed, patience time.Duration) error {
-	path := local.SiteLock(r.socket(t.Instance))
-	if t.lock != nil {
-		there, err := os.Stat(path)
-		mine, mineErr := t.lock.Stat()
-		if err == nil && mineErr == nil && os.SameFile(there, mine) {
-			return nil
-		}
-		t.unlock()
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	err = flock(f, patience)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = &busyError{t.Provider, t.Instance, lockHolder(f)}
-	}
-	if err != nil {
-		f.Close()
-		return err
-	}
-	t.lock = f
-	return nil
-}
-
-func (r *testbeds) unlock() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, t := range r.list {
-		t.unlock()
-	}
 }

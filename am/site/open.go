@@ -56,7 +56,7 @@ func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 	return s, nil
 }
 
-// openRunner also finds and locks the local testbeds.
+// openRunner also finds the local testbeds.
 func (s *Site) openRunner(context.Context) error {
 	c := s.config
 	needed, err := s.usedProviders()
@@ -68,15 +68,12 @@ func (s *Site) openRunner(context.Context) error {
 		if s.locked, err = lockProviders(c.Providers, s.log); err != nil {
 			return err
 		}
-		if err := s.testbeds.lockAll(); err != nil {
-			return err
-		}
 	}
 	s.runner = work.New(work.Config{
 		Store:      s.store,
 		Components: Components(s.inventory.Load),
 		Interfaces: Interfaces(s.inventory.Load),
-		Providers:  s.testbeds.whileLocked(s.providers.get),
+		Providers:  s.providers.get,
 		Await: func(ctx context.Context) {
 			s.testbeds.start(ctx) // before the first calls of providers, which would fail
 			s.working.Store(true)

@@ -317,9 +317,6 @@ func (s *Site) Close() error {
 	if s.tls != nil {
 		s.tls.Close()
 	}
-	if s.testbeds != nil {
-		s.testbeds.unlock()
-	}
 	if s.locked != nil {
 		err = errors.Join(err, s.locked.Close())
 	}

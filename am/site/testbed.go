@@ -33,7 +33,6 @@ type Testbed struct {
 	Shared   []string // the shared VLANs that it allows
 	Ports    int      // the maximum number of nodes with a login port; 0 if nodes need none
 	settings local.Settings
-	lock     *os.File // the lock for the server that acts on its nodes; nil if this server does not hold it
 }
 
 // Command returns the command that starts the testbed.
@@ -181,13 +180,6 @@ func (t *Testbed) watch(p *supervisor.Process, socket func(instance string) stri
 			log.Info("the local testbed that hung answers again", "pid", p.PID())
 		}
 	})
-}
-
-func (t *Testbed) unlock() {
-	if t.lock != nil {
-		t.lock.Close()
-		t.lock = nil
-	}
 }
 
 // longestPause is the longest pause before the restart of a testbed that ends again and again.

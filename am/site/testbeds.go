@@ -173,7 +173,6 @@ func (r *testbeds) retire(providers map[string]bool) {
 			h.cancel()
 		}
 		delete(r.handled, t)
-		t.unlock()
 		return true
 	})
 }
@@ -241,7 +240,6 @@ func (r *testbeds) restart(c changedTestbed) {
 	<-h.done
 	r.mu.Lock()
 	delete(r.handled, c.before)
-	c.now.lock = c.before.lock
 	r.list = slices.Clone(r.list)
 	if i := slices.Index(r.list, c.before); i >= 0 {
 		r.list[i] = c.now

@@ -83,6 +83,7 @@ func (f *siteFlags) options(path string) (o testbed.Options, err error) {
 	if err != nil {
 		return o, fmt.Errorf("cannot read the settings: %w", err)
 	}
+	o.SettingsFile = local.SettingsPath(path)
 	o.Facts = strings.TrimSuffix(path, ".yaml") + inventory.FactsSuffix
 	file, err := filepath.Abs(path)
 	if err != nil {

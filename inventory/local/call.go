@@ -19,10 +19,6 @@ const Folder = "/run/patchbay-local"
 // Socket returns the path of the testbed's socket.
 func Socket(instance string) string { return Folder + "/" + instance + ".sock" }
 
-// SiteLock returns the path of the file that a site's server locks while it manages the
-// nodes of the testbed at this socket. The testbed creates the file.
-func SiteLock(socket string) string { return socket + ".site" }
-
 // Actions of the socket. PROVIDER.md defines the input and output of ActionGet and
 // ActionSet.
 const (
@@ -55,6 +51,9 @@ type Request struct {
 	// hostname or a client_id.
 	Name  string          `json:"name,omitempty"`
 	Input json.RawMessage `json:"input,omitempty"`
+	// Settings is the path of the caller's settings file, for ActionGet and ActionSet. The
+	// testbed refuses the provider of another site.
+	Settings string `json:"settings,omitempty"`
 }
 
 // Answer is the testbed's answer.

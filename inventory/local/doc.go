@@ -17,7 +17,6 @@
 //	sandbox   seccomp, capabilities, descriptors
 //	hostalloc numbers that are unique on this host
 //	doctor    tests what nodes need of this host, with remedies
-//	fdsocket  messages with file descriptors over a socket
 //
 // NAME.yaml may belong to the unprivileged user of the manager, although the testbed
 // runs as root. So no setting can make root open a file or run a program: settings are

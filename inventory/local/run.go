@@ -59,7 +59,7 @@ func (c *client) run(argument string, in io.Reader, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit(action))
 	defer cancel()
-	output, err := c.requestTestbed(ctx, Request{Action: action, Input: input})
+	output, err := c.requestTestbed(ctx, Request{Action: action, Input: input, Settings: SettingsPath(filepath.Join(c.dir, c.name+".yaml"))})
 	if err != nil {
 		return write(out, failed(err.Error()))
 	}
@@ -120,6 +120,18 @@ func (c *client) instance(path string) (string, error) {
 	}
 	s, err := ReadSettings(path)
 	return s.Instance, err
+}
+
+// SettingsPath returns the path by which a testbed compares settings files: absolute and
+// without symbolic links.
+func SettingsPath(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path
 }
 
 func ownUpCommand(path string) string {

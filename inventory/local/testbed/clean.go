@@ -14,7 +14,6 @@ import (
 	"syscall"
 
 	"patchbay/am/durable"
-	"patchbay/inventory/local"
 	"patchbay/inventory/local/hostalloc"
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/sysctl"
@@ -152,7 +151,7 @@ func (t *Testbed) cleanHost() error {
 		problems, sweeping := all.Sweep(t.settings.Instance, func(string, uint32) bool { return false })
 		err = errors.Join(append(problems, err, sweeping, all.Close())...)
 	}
-	for _, path := range []string{t.o.Socket, t.o.Socket + ".lock", local.SiteLock(t.o.Socket), filepath.Dir(t.o.Socket), t.o.Claims, Root} {
+	for _, path := range []string{t.o.Socket, t.o.Socket + ".lock", t.o.Socket + ".site", filepath.Dir(t.o.Socket), t.o.Claims, Root} {
 		switch e := os.Remove(path); {
 		case e == nil, errors.Is(e, fs.ErrNotExist), errors.Is(e, syscall.ENOTEMPTY):
 		case errors.Is(e, syscall.EBUSY): // an operator mounted a disk there

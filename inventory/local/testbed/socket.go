@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"patchbay/am/fdsocket"
@@ -25,15 +24,6 @@ const (
 )
 
 func (t *Testbed) openSocket() (net.Listener, error) {
-	// The lock file is never replaced: if a server had the old file open, two servers could hold
-	// the lock at the same time.
-	f, err := os.OpenFile(local.SiteLock(t.o.Socket), os.O_CREATE|os.O_RDONLY|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(f.Chown(t.o.SettingsOwner, -1), f.Close()); err != nil {
-		return nil, err
-	}
 	l, err := fdsocket.Listen(t.o.Socket, 0o660)
 	if err != nil {
 		return nil, err
@@ -130,9 +120,13 @@ func (t *Testbed) handle(r local.Request, root bool) local.Answer {
 	var err error
 	switch r.Action {
 	case local.ActionGet:
-		output, err = t.get(r.Input)
+		if err = t.checkSite(r.Settings); err == nil {
+			output, err = t.get(r.Input)
+		}
 	case local.ActionSet:
-		output, err = t.set(r.Input)
+		if err = t.checkSite(r.Settings); err == nil {
+			output, err = t.set(r.Input)
+		}
 	case local.ActionList:
 		output = t.list()
 	case local.ActionLinks:
@@ -166,6 +160,24 @@ func (t *Testbed) handle(r local.Request, root bool) local.Answer {
 		return local.Answer{Error: fmt.Sprintf("the answer has %d bytes, at most %d are allowed; request fewer at once", len(b), maxAnswer)}
 	}
 	return local.Answer{Output: b}
+}
+
+// checkSite fails if settings is the settings file of another site than this testbed's. Two
+// sites must not act on the same nodes. If the testbed's own file is gone, its site has
+// moved, and checkSite allows the other file.
+func (t *Testbed) checkSite(settings string) error {
+	if settings == "" || t.o.SettingsFile == "" || settings == t.o.SettingsFile {
+		return nil
+	}
+	mine, err := os.Stat(t.o.SettingsFile)
+	if err != nil {
+		return nil
+	}
+	if other, err := os.Stat(settings); err == nil && os.SameFile(mine, other) {
+		return nil
+	}
+	return fmt.Errorf("another site, with the settings %s, acts on the nodes of the local testbed %s; give the site of %s another instance in its settings, or restart the testbed with them: patchbay-local up %[3]s",
+		t.o.SettingsFile, t.settings.Instance, settings)
 }
 
 func (t *Testbed) openNetwork(name string) (a local.Answer, err error) {

@@ -26,9 +26,6 @@ func TestHostileClients(t *testing.T) {
 	if st, err := os.Stat(tb.o.Socket); err != nil || st.Mode().Perm() != 0o660 || int(st.Sys().(*syscall.Stat_t).Uid) != h.owner {
 		t.Errorf("the socket is %v, %v", st, err)
 	}
-	if st, err := os.Stat(local.SiteLock(tb.o.Socket)); err != nil || st.Mode().Perm() != 0o600 || int(st.Sys().(*syscall.Stat_t).Uid) != h.owner {
-		t.Errorf("the file that servers lock is %v, %v", st, err)
-	}
 	frame := func(text string) []byte {
 		return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 	}
@@ -73,6 +70,40 @@ func TestHostileClients(t *testing.T) {
 			t.Errorf("%s: the manager enters: %+v", action, a)
 		}
 	}
+}
+
+// TestOtherSitesAreRefused checks that only the provider beside the testbed's settings gets and
+// sets nodes, by any path to that file, also after its site has moved.
+func TestOtherSitesAreRefused(t *testing.T) {
+	_, tb := runFakeHost(t)
+	dir := t.TempDir()
+	own, other, link := filepath.Join(dir, "own.yaml"), filepath.Join(dir, "other.yaml"), filepath.Join(dir, "link.yaml")
+	for _, path := range []string{own, other} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(own, link); err != nil {
+		t.Fatal(err)
+	}
+	tb.o.SettingsFile = local.SettingsPath(own)
+	check := func(path, want string) {
+		t.Helper()
+		for action, input := range map[string]string{local.ActionGet: `{"names":["none"]}`, local.ActionSet: `{"updates":[]}`} {
+			a := tb.handle(local.Request{Action: action, Input: json.RawMessage(input), Settings: path}, true)
+			if want == "" && a.Error != "" || !strings.Contains(a.Error, want) {
+				t.Errorf("%s for %s: %s", action, path, a.Error)
+			}
+		}
+	}
+	check("", "") // an earlier version of the provider
+	check(own, "")
+	check(link, "")
+	check(other, "another site, with the settings "+tb.o.SettingsFile+", acts on the nodes")
+	if err := os.Remove(own); err != nil {
+		t.Fatal(err)
+	}
+	check(other, "")
 }
 
 func waitForSocket(t *testing.T, path string) {

@@ -33,6 +33,9 @@ type Options struct {
 	// SettingsOwner is the user, besides root, that may use the socket: the owner of
 	// NAME.yaml.
 	SettingsOwner int
+	// SettingsFile is the path of the settings, see local.SettingsPath. Only the provider beside
+	// this file may get and set nodes. "" allows all providers.
+	SettingsFile string
 	// Facts is the file in which the testbed states what its images are; empty for none.
 	Facts string
 	// Catalogue is the folder of the site's catalogue.
