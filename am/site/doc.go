@@ -14,19 +14,19 @@
 //	maintenancefile.go       files that are read again when they change
 //	adminsocket.go           the admin socket: only root and the server's user
 //	endpoints.go             the handlers of the admin socket
-//	testbed.go, nodelock.go  local testbeds that run while the site is served
+//	companion*.go, nodelock.go  services of providers, which run while the site is served
 //
 // # Decisions
 //
 //   - mistakes at a reload: all are reported and nothing changes: [Site.Run].
 //   - restored site: it reserves nothing until every provider has reported its resources, at most
 //     30 s, because a machine may be in use since the backup: [restoredWait].
-//   - two servers for the same nodes: a lock on the folder of providers prevents them
-//     ([lockProviders]). The local testbed refuses the provider of another site.
+//   - two servers for the same nodes: a lock on the folder of providers prevents them, and the
+//     local testbed refuses the provider of another site: [lockProviders].
 //   - root serves another user's site: hooks and providers run as that user, and as root, the
 //     server starts only programs in the folder of its own executable:
-//     [Testbed.trustedCommand].
-//   - local testbed that the inventory no longer uses: it runs until no sliver uses it:
+//     [Companion.trustedCommand].
+//   - service that the inventory no longer uses: it runs until no sliver uses it:
 //     [retirePause].
 //   - missing store: a new one is made only if neither audit nor copies show that there was one:
 //     [Config.OpenState].

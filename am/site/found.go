@@ -28,26 +28,26 @@ func (c *Config) withFound(inv *inventory.Inventory, st *store.Store) (*inventor
 }
 
 // LoadInventory reads the inventory of the site, with the facts that its providers state in files,
-// and the outbound access of its local testbeds unless the inventory states it.
+// and the outbound access that its providers describe unless the inventory states it.
 func (c *Config) LoadInventory() (*inventory.Inventory, error) {
 	inv, err := inventory.Load(c.Inventory, c.Authority)
 	if err != nil {
 		return nil, err
 	}
 	if inv.OutsideAccess == inventory.Unknown {
-		inv.OutsideAccess = outsideAccess(findTestbeds(c.Providers, providersOf(inv)))
+		inv.OutsideAccess = outsideAccess(findCompanions(c.Providers, providersOf(inv)))
 	}
 	facts, _ := inventory.ReadFacts(c.Providers) // patchbay check reports errors
 	return inv.WithFound(nil, facts), nil
 }
 
-// outsideAccess returns Unknown if there are no testbeds, or they differ.
-func outsideAccess(testbeds []*Testbed) inventory.Choice {
+// outsideAccess returns Unknown if there are no services, they differ, or one does not say.
+func outsideAccess(services []*Companion) inventory.Choice {
 	access := inventory.Unknown
-	for i, t := range testbeds {
-		own := inventory.No
-		if t.Outbound {
-			own = inventory.Yes
+	for i, c := range services {
+		own := inventory.Unknown
+		if c.Settings.Outbound != nil {
+			own = map[bool]inventory.Choice{false: inventory.No, true: inventory.Yes}[*c.Settings.Outbound]
 		}
 		if i > 0 && own != access {
 			return inventory.Unknown

@@ -56,14 +56,14 @@ func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 	return s, nil
 }
 
-// openRunner also finds the local testbeds.
+// openRunner also finds the services of providers.
 func (s *Site) openRunner(context.Context) error {
 	c := s.config
 	needed, err := s.usedProviders()
 	if err != nil {
 		return err
 	}
-	s.testbeds = newTestbeds(findTestbeds(c.Providers, needed), s.log)
+	s.companions = newCompanions(findCompanions(c.Providers, needed), s.log)
 	if !c.readOnly {
 		if s.locked, err = lockProviders(c.Providers, s.log); err != nil {
 			return err
@@ -75,7 +75,7 @@ func (s *Site) openRunner(context.Context) error {
 		Interfaces: Interfaces(s.inventory.Load),
 		Providers:  s.providers.get,
 		Await: func(ctx context.Context) {
-			s.testbeds.start(ctx) // before the first calls of providers, which would fail
+			s.companions.start(ctx) // before the first calls of providers, which would fail
 			s.working.Store(true)
 		},
 		Log: s.log,
@@ -111,7 +111,7 @@ func (s *Site) openAggregate(context.Context) error {
 		Prober: dryrun.New(dryrun.Config{
 			Components: Components(s.inventory.Load),
 			Interfaces: Interfaces(s.inventory.Load),
-			Providers:  s.testbeds.awaitStart(s.providers.DryRunProvider),
+			Providers:  s.companions.awaitStart(s.providers.DryRunProvider),
 			Log:        s.log,
 		}),
 	})

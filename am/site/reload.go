@@ -125,7 +125,7 @@ func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	if err != nil {
 		return r, nil, err
 	}
-	changed, err := s.testbeds.changed(s.config.Providers)
+	changed, err := s.companions.changed(s.config.Providers)
 	if err != nil {
 		return r, nil, err
 	}
@@ -211,7 +211,7 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 	}
 	was := s.inventory.Load()
 	err = s.policy.reloadFor(inv, func(rules func()) error {
-		s.testbeds.add(findTestbeds(s.config.Providers, providersOf(inv)))
+		s.companions.add(findCompanions(s.config.Providers, providersOf(inv)))
 		return s.aggregate.SetInventory(ctx, inv, func() {
 			rules()
 			s.api.SetReading(s.config.ReadOptions(inv))
@@ -220,15 +220,15 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 	if err != nil {
 		return r, err
 	}
-	s.retireTestbeds()
-	changed, err := s.testbeds.changed(s.config.Providers)
+	s.retireCompanions()
+	changed, err := s.companions.changed(s.config.Providers)
 	for _, c := range changed {
 		if c.own {
-			s.testbeds.restart(c)
+			s.companions.restart(c)
 		}
 	}
 	if err != nil { // an error since tryInventory
-		s.log.Warn("the settings of a local testbed cannot be used", "error", err)
+		s.log.Warn("the settings of a provider cannot be used", "error", err)
 	}
 	s.drainOrphaned(ctx)
 	s.runner.Wake()
@@ -289,10 +289,10 @@ func (s *Site) usedProviders() (map[string]bool, error) {
 	return used, err
 }
 
-// retirePause is the interval at which unused local testbeds are stopped.
+// retirePause is the interval at which unused services are stopped.
 const retirePause = time.Minute
 
-func (s *Site) watchTestbeds(ctx context.Context) {
+func (s *Site) watchCompanions(ctx context.Context) {
 	ticks := time.NewTicker(retirePause)
 	defer ticks.Stop()
 	for {
@@ -300,19 +300,19 @@ func (s *Site) watchTestbeds(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
-			if s.reloading.TryLock() { // a reload starts new testbeds before it replaces the inventory
-				s.retireTestbeds()
+			if s.reloading.TryLock() { // a reload starts new services before it replaces the inventory
+				s.retireCompanions()
 				s.reloading.Unlock()
 			}
 		}
 	}
 }
 
-// retireTestbeds stops local testbeds that neither the inventory nor a sliver names. If the
+// retireCompanions stops services of providers that neither the inventory nor a sliver names. If the
 // store cannot be read, it stops none.
-func (s *Site) retireTestbeds() {
+func (s *Site) retireCompanions() {
 	if needed, err := s.usedProviders(); err == nil {
-		s.testbeds.retire(needed)
+		s.companions.retire(needed)
 	}
 }
 

@@ -41,7 +41,7 @@ func (s *Site) Run(ctx context.Context, hup <-chan os.Signal) error {
 	if !s.config.readOnly {
 		watchers.Go(func() { s.pruneJournal(watching) })
 		watchers.Go(func() { s.unlockRestored(watching) })
-		watchers.Go(func() { s.watchTestbeds(watching) })
+		watchers.Go(func() { s.watchCompanions(watching) })
 		watchers.Go(func() { s.watchFound(watching) })
 		watchers.Go(func() { s.watchFacts(watching) })
 	}
@@ -104,7 +104,7 @@ func (s *Site) runRunner(ctx context.Context) error {
 }
 
 // serve answers calls until ctx ends. Then it refuses new calls, waits for the calls in
-// progress, and stops the runner, the hooks, the local testbeds and the store, in this order.
+// progress, and stops the runner, the hooks, the services of providers and the store, in this order.
 func (s *Site) serve(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -173,7 +173,7 @@ func (s *Site) serve(ctx context.Context) error {
 	stopHooks()
 	<-hooksEnded
 	tending.Wait()
-	s.testbeds.stop()
+	s.companions.stop()
 	s.audit.Stop()
 	return errors.Join(failed, s.Close())
 }

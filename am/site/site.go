@@ -60,7 +60,7 @@ type Site struct {
 	admin       net.Listener   // nil for none
 	remote      *remoteMetrics // for monitors on other hosts, nil for none
 	socket      *adminSocket   // nil for none
-	testbeds    *testbeds      // the local testbeds, which run while the site is served
+	companions  *companions    // the services of providers, which run while the site is served
 	locked      io.Closer      // the lock of the providers, nil for none
 	PublicURL   string         // the URL for clients
 	LocalURL    string         // the URL of the listener, for this host

@@ -22,8 +22,8 @@ func command() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	root.AddCommand(upCommand(), behindCommand(), doctorCommand(), cleanCommand(), listCommand(), enterCommand(), linktestCommand(), imageCommand(), versionCommand())
-	for _, c := range []*cobra.Command{localCommand(), simulatedCommand()} {
-		c.Hidden = true // only files NAME.prov call it
+	for _, c := range []*cobra.Command{localCommand(), simulatedCommand(), initCommand()} {
+		c.Hidden = true // only files NAME.prov and patchbay init call it
 		root.AddCommand(c)
 	}
 	return root

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -242,7 +243,8 @@ func TestOnHostLife(t *testing.T) {
 	// The server and its children are killed; the nodes continue.
 	s.kill()
 	wait.Until(t, "the testbed ends with the server", func() bool {
-		return !(&site.Testbed{Instance: s.instance}).Runs(t.Context(), local.Socket)
+		_, err := local.Call(t.Context(), local.Socket(s.instance), local.Request{Action: local.ActionList})
+		return errors.Is(err, local.ErrDown)
 	})
 	s.start()
 	s.await("geni_ready", 2)
@@ -328,7 +330,8 @@ func (s *localSite) startNodes() {
 		}
 	})
 	wait.Until(s.t, "the testbed answers", func() bool {
-		return (&site.Testbed{Instance: s.instance}).Runs(s.t.Context(), local.Socket)
+		_, err := local.Call(s.t.Context(), local.Socket(s.instance), local.Request{Action: local.ActionList})
+		return err == nil
 	})
 }
 
@@ -342,7 +345,7 @@ func TestOnHostProviderFollowsContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantTexts(t, s.runOK("check"), "the local testbed "+s.instance+" runs", "provider local of type node")
+	wantTexts(t, s.runOK("check"), "the service of the provider local runs", "provider local of type node")
 	code, out := runCommand(t, "check", "--config", s.dir, "--life", settings.Component, strings.TrimSuffix(s.settings, ".yaml")+".prov")
 	if code != 0 {
 		t.Errorf("the suite finds something wrong:\n%s", out)

@@ -424,11 +424,11 @@ func TestOnHostUpToDown(t *testing.T) {
 			t.Errorf("root runs what a user may change: %s", line)
 		}
 	}
-	bed, err := site.OpenTestbed(filepath.Join(p.rootsSite(), site.ProvidersDir), create.Local)
-	if err != nil || bed == nil {
-		t.Fatal(bed, err)
+	companion, err := site.OpenCompanion(t.Context(), filepath.Join(p.rootsSite(), site.ProvidersDir), create.Local)
+	if err != nil || companion == nil {
+		t.Fatal(companion, err)
 	}
-	ofTestbed := func() []string { return hoststate.Diff(before, take(bed.Instance)) }
+	ofTestbed := func() []string { return hoststate.Diff(before, take(companion.Settings.Instance)) }
 	if len(ofTestbed()) == 0 {
 		t.Error("nothing of the testbed is on the host")
 	}

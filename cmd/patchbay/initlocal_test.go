@@ -58,11 +58,11 @@ func TestInitLocal(t *testing.T) {
 	if limits := s.SliverTypes[0]; needs.Memory<<20 != limits.Memory || needs.Disk<<20 != limits.Disk {
 		t.Errorf("a node counts as %+v, and may take %+v", needs, limits)
 	}
-	bed, err := site.OpenTestbed(filepath.Join(dir, "providers"), "local")
-	if err != nil || bed == nil {
-		t.Fatalf("serve finds %v, %v", bed, err)
+	companion, err := site.OpenCompanion(t.Context(), filepath.Join(dir, "providers"), "local")
+	if err != nil || companion == nil {
+		t.Fatalf("serve finds %v, %v", companion, err)
 	}
-	helper := bed.Command()[0]
+	helper := companion.Command[0]
 	sudo := ""
 	if os.Geteuid() != 0 {
 		sudo = "sudo "
@@ -73,7 +73,7 @@ func TestInitLocal(t *testing.T) {
 	if code != 0 {
 		t.Errorf("check: %d", code)
 	}
-	wantTexts(t, out, "1 component (0 exclusive), 1 sliver type, 1 image", "the local testbed "+s.Instance+" does not run", "up "+settings, "doctor")
+	wantTexts(t, out, "1 component (0 exclusive), 1 sliver type, 1 image", "the service of the provider local does not answer", "up "+settings, "doctor")
 	edit(t, settings, "publish: both", "publish: nowhere")
 	code, out = runCommand(t, "check", "--config", dir)
 	if code == 0 {

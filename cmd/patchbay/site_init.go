@@ -155,12 +155,12 @@ func (o *initOptions) start(dir, helper, serveLine string) string {
 	case simulated:
 		return "Next:\n  " + serveLine + "\nand in another terminal:\n"
 	}
-	t := site.Testbed{Program: helper, Settings: filepath.Join(dir, site.ProvidersDir, create.Local+".yaml")}
+	up := display.AsRoot(helper, "up", filepath.Join(dir, site.ProvidersDir, create.Local+".yaml"))
 	text := startAsUser
 	if os.Geteuid() == 0 {
 		text = startAsRoot
 	}
-	return fmt.Sprintf(text, display.AsRoot(helper, "doctor"), display.AsRoot(t.Command()...), serveLine)
+	return fmt.Sprintf(text, display.AsRoot(helper, "doctor"), up, serveLine)
 }
 
 // isLoopback reports whether only this host can reach the site.

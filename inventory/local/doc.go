@@ -21,7 +21,8 @@
 // NAME.yaml may belong to the unprivileged user of the manager, although the testbed
 // runs as root. So no setting can make root open a file or run a program: settings are
 // names, numbers within limits, and addresses. The only path is manifest_socket; the
-// process that answers at this socket must run as root or as the owner of NAME.yaml.
+// process that answers at this socket must run as root or as the owner of NAME.yaml. The
+// program in the metadata is for the site, which checks who may name it.
 //
 // # Decisions
 //

@@ -47,8 +47,7 @@ func (c *client) run(argument string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	if action == "describe" {
-		_, err := io.WriteString(out, metadataText)
-		return err
+		return c.describe(out)
 	}
 	input, err := readInput(in)
 	if errors.Is(err, errTooLarge) {
@@ -138,11 +137,7 @@ func ownUpCommand(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
-	bin, err := os.Executable()
-	if err != nil {
-		bin = "patchbay-local"
-	}
-	return UpCommand(bin, path)
+	return UpCommand(ownPath(), path)
 }
 
 // action parses ral_action=ACTION.

@@ -8,11 +8,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"patchbay/am/fdsocket"
+	"patchbay/inventory/provider"
 )
 
 // double answers at a socket with the result of f, once for each connection.
@@ -110,6 +114,50 @@ func TestCallsOfTheProvider(t *testing.T) {
 		if err := Run(t.TempDir(), name, "ral_action=describe", nil, io.Discard); err == nil {
 			t.Errorf("a provider called %q", name)
 		}
+	}
+}
+
+// TestDescribeReportsSettings checks what the site reads of the settings, and that mistakes are
+// reported with their lines.
+func TestDescribeReportsSettings(t *testing.T) {
+	socket := double(t, func(c *fdsocket.Conn, r Request) {
+		_ = c.Send(Answer{Output: json.RawMessage(`{"Images":["host","big"]}`)})
+	})
+	dir := t.TempDir()
+	path := filepath.Join(dir, "local.yaml")
+	describe := func(text string) (all string, d provider.Settings) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		c := client{dir: dir, name: "local", socket: func(string) string { return socket }, stderr: io.Discard}
+		if err := c.run("ral_action=describe", nil, &out); err != nil {
+			t.Fatal(err)
+		}
+		var answer struct{ Settings provider.Settings }
+		if err := yaml.Unmarshal([]byte(out.String()), &answer); err != nil {
+			t.Fatal(err)
+		}
+		return out.String(), answer.Settings
+	}
+	text, d := describe("instance: a\noutbound: yes\nports: 20000-20009\nshared_vlans: [campus]\n")
+	want := provider.Settings{Instance: "a", Outbound: d.Outbound, SharedVLANs: []string{"campus"}, LoginPorts: 9, Images: []string{"host", "big"}, HostImage: "host", Outdated: true, Help: d.Help}
+	if !reflect.DeepEqual(d, want) || d.Outbound == nil || !*d.Outbound || !strings.HasSuffix(d.Help, " doctor says whether this host can run nodes") {
+		t.Errorf("%+v", d)
+	}
+	if !strings.Contains(text, `, up, "local.yaml"]`) {
+		t.Errorf("no service: %s", text)
+	}
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(socket, later, later); err != nil {
+		t.Fatal(err)
+	}
+	if _, d = describe("instance: a\n"); d.Outdated {
+		t.Error("it was started after the change")
+	}
+	if _, d = describe("instance: a\npublish: all\n"); len(d.Problems) != 1 || d.Problems[0].Line != 2 || !strings.Contains(d.Problems[0].Message, "publish is") {
+		t.Errorf("%+v", d)
 	}
 }
 

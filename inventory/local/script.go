@@ -1,8 +1,11 @@
 package local
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"patchbay/inventory/provider"
@@ -30,14 +33,33 @@ func quote(s string) string {
 //go:embed metadata.yaml
 var metadataText string
 
+// metadata returns the metadata of the provider called name. The parameter bin is the path of
+// patchbay-local.
+func metadata(bin, name string) string {
+	return strings.Replace(metadataText, "[patchbay-local, up, local.yaml]", fmt.Sprintf("[%q, up, %q]", bin, name+".yaml"), 1)
+}
+
 // MissingMetadata is as that of package provider, for the metadata of this version.
-func MissingMetadata(path string) string { return provider.MissingMetadata(path, metadataText) }
+func MissingMetadata(path string) string {
+	return provider.MissingMetadata(path, metadata(ownPath(), strings.TrimSuffix(filepath.Base(path), ".yaml")))
+}
+
+// ownPath returns the path of this program.
+func ownPath() string {
+	bin, err := os.Executable()
+	if err != nil {
+		return "patchbay-local"
+	}
+	return bin
+}
 
 //go:embed settings.yaml
 var settingsText string
 
 // Site holds the settings that differ between two sites.
 type Site struct {
+	Program    string // the path of patchbay-local; empty: this program
+	Name       string // of the provider; empty: local
 	Instance   string // empty: local
 	PublicHost string // empty: localhost
 	Component  string // empty: localhost
@@ -60,5 +82,5 @@ func SettingsFor(s Site) []byte {
 	if s.Outbound {
 		text = strings.Replace(text, "\noutbound: no\n", "\noutbound: yes\n", 1)
 	}
-	return []byte(metadataText + "\n" + text)
+	return []byte(metadata(cmp.Or(s.Program, ownPath()), cmp.Or(s.Name, DefaultInstance)) + "\n" + text)
 }

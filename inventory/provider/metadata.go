@@ -44,6 +44,7 @@ type metadata struct {
 	Probe      bool                 `yaml:"probe"`
 	Timeouts   map[string]string    `yaml:"timeouts"`
 	Cleaning   *string              `yaml:"cleaning"`
+	Service    []string             `yaml:"service"`
 	Attributes map[string]attribute `yaml:"attributes"`
 
 	unknown []string // keys that are not listed above
@@ -98,7 +99,7 @@ func parseMetadata(text []byte) (*metadata, error) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		switch k {
-		case "name", "type", "desc", "invoke", "actions", "suitable", "parallel", "probe", "timeouts", "cleaning", "attributes":
+		case "name", "type", "desc", "invoke", "actions", "suitable", "parallel", "probe", "timeouts", "cleaning", "service", "attributes":
 		default:
 			m.unknown = append(m.unknown, k)
 		}
@@ -169,7 +170,7 @@ func (p *Provider) apply(m *metadata) error {
 		return errors.New("suitable is missing; add suitable: true, or the commands it needs")
 	}
 	p.Type, p.Desc, p.Probe = m.Type, clean(m.Desc, 4*maxMessage), m.Probe
-	for _, f := range []func(*metadata) error{p.applySuitable, p.applyActions, p.applyLimits, p.applyAttributes} {
+	for _, f := range []func(*metadata) error{p.applySuitable, p.applyActions, p.applyLimits, p.applyService, p.applyAttributes} {
 		if err := f(m); err != nil {
 			return err
 		}

@@ -110,19 +110,19 @@ func (o Site) start(ctx context.Context, config *site.Config) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	return o.awaitTestbed(ctx)
+	return o.awaitNodes(ctx)
 }
 
-// awaitTestbed waits at most 15 s. The server starts the testbed.
-func (o Site) awaitTestbed(ctx context.Context) error {
-	bed, err := site.OpenTestbed(filepath.Join(o.Dir, site.ProvidersDir), create.Local)
-	if bed == nil || err != nil {
-		return nil // the server's log has the error
-	}
+// awaitNodes waits at most 15 s. The server starts the service that makes nodes.
+func (o Site) awaitNodes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	for ctx.Err() == nil && !bed.Runs(ctx, local.Socket) {
-		time.Sleep(20 * time.Millisecond)
+	companion, err := site.OpenCompanion(ctx, filepath.Join(o.dir, site.ProvidersDir), create.Local)
+	if companion == nil || err != nil {
+		return nil // the server's log has the error
+	}
+	for ctx.Err() == nil && companion.Answers(ctx) != nil {
+		time.Sleep(100 * time.Millisecond)
 	}
 	return nil
 }
@@ -173,14 +173,14 @@ func (o Site) removeSite(ctx context.Context, messages io.Writer) error {
 		}
 	}
 	if o.isLocal() {
-		bed, err := site.OpenTestbed(filepath.Join(o.Dir, site.ProvidersDir), create.Local)
+		companion, err := site.OpenCompanion(ctx, filepath.Join(o.Dir, site.ProvidersDir), create.Local)
 		switch {
-		case bed == nil:
+		case companion == nil:
 			return fmt.Errorf("nothing was removed: cannot find the nodes of the site in %s, since its providers/local.prov or local.yaml was changed (%v); /var/lib/patchbay-local has the testbeds of this host; remove one with: patchbay-local clean SETTINGS", o.Dir, err)
 		case err != nil:
 			return err
 		}
-		if out, err := runHelper(ctx, "patchbay-local", "clean", bed.Settings); err != nil {
+		if out, err := runHelper(ctx, "patchbay-local", "clean", companion.File); err != nil {
 			return fmt.Errorf("cannot remove the nodes; repeat the command: %w\n%s", err, out)
 		}
 	}

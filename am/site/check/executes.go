@@ -1,6 +1,7 @@
 package check
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path"
@@ -13,27 +14,27 @@ import (
 	"patchbay/rspec/setup"
 )
 
-const hostImage = "host"
-
 // debianPackages has programs that experimenters often use and a small host may lack.
 var debianPackages = map[string]string{
 	"curl": "curl", "ethtool": "ethtool", "gcc": "gcc", "git": "git", "iperf": "iperf", "iperf3": "iperf3", "iptables": "iptables", "make": "make",
 	"nc": "netcat-openbsd", "nft": "nftables", "pip3": "python3-pip", "python3": "python3", "tcpdump": "tcpdump", "traceroute": "traceroute", "wget": "wget",
 }
 
-// addMissingPrograms warns of programs in executes that nodes of a local testbed will lack. Nodes
-// with hostImage share the folder /usr of this host, whose path is usr.
+// addMissingPrograms warns of programs in executes that nodes will lack. Nodes with the
+// HostImage of a provider share the folder /usr of this host, whose path is usr.
 func (r *diagnosis) addMissingPrograms(b binder.Binding, providers, usr string) {
 	reported := map[string]bool{}
-	local := map[string]bool{}
+	images := map[string]string{}
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
 		name := n.Component.Provider
-		if _, known := local[name]; !known {
-			t, _ := site.OpenTestbed(providers, name)
-			local[name] = t != nil
+		if _, known := images[name]; !known {
+			images[name] = ""
+			if c, _ := site.OpenCompanion(context.Background(), providers, name); c != nil {
+				images[name] = c.Settings.HostImage
+			}
 		}
-		if !local[name] || n.Image != hostImage {
+		if n.Image == "" || n.Image != images[name] {
 			continue
 		}
 		executes := n.Node.Services.OfKind(setup.Execute)

@@ -8,7 +8,6 @@ import (
 
 	"patchbay/am/binder"
 	"patchbay/inventory"
-	"patchbay/inventory/local"
 	"patchbay/rspec"
 	"patchbay/rspec/setup"
 )
@@ -17,8 +16,9 @@ import (
 func TestProgramsThatNodesWillLack(t *testing.T) {
 	providers, usr := t.TempDir(), t.TempDir()
 	for path, text := range map[string][]byte{
-		filepath.Join(providers, "local.prov"): local.Script("/bin/patchbay-local", "local"), filepath.Join(providers, "local.yaml"): local.SettingsFor(local.Site{}),
-		filepath.Join(usr, "bin/iperf3"): nil,
+		filepath.Join(providers, "local.prov"): []byte("#!/bin/sh\necho 'settings: {host_image: host}'\n"),
+		filepath.Join(providers, "local.yaml"): []byte("provider: {type: node, invoke: json, suitable: true, service: [/bin/patchbay-local], attributes: {name: {type: string}}}\n"),
+		filepath.Join(usr, "bin/iperf3"):       nil,
 	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)

@@ -102,7 +102,7 @@ func (k *Checker) trialAuthority(c *site.Config, dir string) {
 	}
 }
 
-// providers also checks the local testbeds, and that the providers of the inventory exist.
+// providers also checks the services of providers, and that the providers of the inventory exist.
 func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {
 	found, problems := provider.Load(dir, slog.New(slog.NewTextHandler(k.Err, nil)))
 	k.usableProviders = found
@@ -110,11 +110,11 @@ func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inve
 		k.Errors(p)
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		t, err := site.OpenTestbed(dir, name)
-		if t != nil && err == nil {
-			k.compareSettings(t, inv, inventoryFile)
+		c, err := site.OpenCompanion(ctx, dir, name)
+		if c != nil && err == nil {
+			k.compareSettings(c, inv, inventoryFile)
 		}
-		if t == nil || k.testbed(ctx, t, inv, err) {
+		if c == nil || k.companion(ctx, c, inv, err) {
 			k.provider(ctx, found[name])
 		}
 	}

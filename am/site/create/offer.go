@@ -1,19 +1,21 @@
 package create
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	_ "embed"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/url"
 	"path/filepath"
 	"strings"
 
+	"patchbay/am/executable"
 	"patchbay/am/site"
 	"patchbay/inventory"
-	"patchbay/inventory/local"
 	"patchbay/inventory/provider"
 	"patchbay/inventory/simulated"
 )
@@ -78,23 +80,43 @@ func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 		return Offer{}, err
 	}
 	host := describeHost(ctx)
-	bed := local.Site{Outbound: o.Outbound, Instance: instanceName(o.Authority), PublicHost: u.Hostname(), Component: host.Name}
+	arguments := []string{
+		"init", "--name", Local, "--instance", instanceName(o.Authority), "--component", host.Name, "--public-host", u.Hostname(), fmt.Sprintf("--outbound=%t", o.Outbound),
+	}
 	if at, _, _ := net.SplitHostPort(o.Listen); net.ParseIP(at) != nil && !net.ParseIP(at).IsUnspecified() {
-		bed.Listen = at
+		arguments = append(arguments, "--listen", at)
+	}
+	script, settings, err := o.providerFiles(ctx, arguments)
+	if err != nil {
+		return Offer{}, err
 	}
 	return Offer{
 		files: []site.File{
 			{Name: site.RequestName, Content: []byte(localRequest), Mode: 0o644},
 			{Name: site.InventoryName, Content: inventory.LocalText(o.Authority, host), Mode: 0o644},
 			{Name: site.PolicyName, Content: localPolicy(host), Mode: 0o644},
-			{Name: filepath.Join(site.ProvidersDir, Local+provider.Suffix), Content: local.Script(o.Program, Local), Mode: 0o755},
-			{Name: filepath.Join(site.ProvidersDir, Local+".yaml"), Content: local.SettingsFor(bed), Mode: 0o644},
+			{Name: filepath.Join(site.ProvidersDir, Local+provider.Suffix), Content: script, Mode: 0o755},
+			{Name: filepath.Join(site.ProvidersDir, Local+".yaml"), Content: settings, Mode: 0o644},
 			{Name: filepath.Join(site.ProvidersDir, Local+inventory.FactsSuffix), Content: inventory.FactsText(inventory.Facts{Images: map[string][]string{"host": host.Features}}), Mode: 0o644},
 		},
 		Inventory: "containers of this host, " + host.Name,
 		Policy:    fmt.Sprintf("at first each user may hold %d nodes and\n                    %dG of disk at one time; change its rule everybody", host.NodesPerUser(), host.DiskPerUser()>>30),
 		Request:   "two nodes",
 	}, nil
+}
+
+// providerFiles runs patchbay-local, which writes the files of its provider.
+func (o *Options) providerFiles(ctx context.Context, arguments []string) (script, settings []byte, err error) {
+	var out, stderr bytes.Buffer
+	c := executable.Command{Path: o.Program, Args: arguments, Dir: "/", Stdout: &out, Stderr: &stderr}
+	if _, err := c.Run(ctx); err != nil {
+		return nil, nil, fmt.Errorf("%s init: %w: %s", o.Program, err, strings.TrimSpace(stderr.String()))
+	}
+	var files struct{ Script, Settings string }
+	if err := json.Unmarshal(out.Bytes(), &files); err != nil {
+		return nil, nil, fmt.Errorf("%s init: %w", o.Program, err)
+	}
+	return []byte(files.Script), []byte(files.Settings), nil
 }
 
 // localPolicy adds a rule to SamplePolicy, so that no user can take the whole host.

@@ -11,47 +11,45 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/inventory"
-	"patchbay/inventory/local"
+	"patchbay/inventory/provider"
 	"patchbay/inventory/yamlfile"
 )
 
-// testbed checks the settings and the process of a local testbed. mistake is the error from
-// opening it. testbed returns false if the testbed cannot be used. Then a check of its provider
-// would only repeat the error.
-func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.Inventory, mistake error) bool {
+// companion checks the settings and the service of a provider. mistake is the error from opening
+// it. companion returns false if the service cannot be used. Then a check of its provider would
+// only repeat the error.
+func (k *Checker) companion(ctx context.Context, c *site.Companion, inv *inventory.Inventory, mistake error) bool {
 	if mistakes, ok := errors.AsType[*yamlfile.Error](mistake); ok {
 		for _, p := range mistakes.Problems {
-			k.bad(display.Place(t.Settings, p.Line), "%s", p.Msg)
+			k.bad(display.Place(c.File, p.Line), "%s", p.Msg)
 		}
 		return false
 	}
 	if mistake != nil {
-		k.bad(t.Settings, "%v", mistake)
+		k.bad(c.File, "%v", mistake)
 		return false
 	}
-	if !fileExists(t.Settings) {
-		k.bad(t.Settings, "there is no such file, so the testbed would run with its defaults; restore it, or create an empty file if you want the defaults")
+	if !fileExists(c.File) {
+		k.bad(c.File, "there is no such file, so the service of the provider would run with its defaults; restore it, or create an empty file if you want the defaults")
 		return false
 	}
-	if lacks := local.MissingMetadata(t.Settings); lacks != "" {
-		k.warn(t.Settings, "%s", lacks)
+	if lacks := provider.MissingMetadata(c.File, c.Metadata); lacks != "" {
+		k.warn(c.File, "%s", lacks)
 	}
-	list, err := t.List(ctx, local.Socket)
-	switch {
-	case errors.Is(err, local.ErrDown):
-		k.warn(t.Settings, "the local testbed %s does not run, so no node can be made; serve starts it when it runs as root, else type: %s (and %s says whether this host can run nodes)",
-			t.Instance, display.AsRoot(t.Command()...), display.AsRoot(t.Program, "doctor"))
-	case err != nil:
-		k.warn(t.Settings, "the local testbed %s runs, but does not answer requests: %v", t.Instance, err)
-	default:
-		k.good(t.Settings, "the local testbed %s runs", t.Instance)
-		for _, name := range missingImages(t.Provider, inv, list.Images) {
-			k.warn(t.Settings, "the inventory offers the image %s, which the testbed does not have, so nodes with it will fail; add it: %s",
-				name, display.AsRoot(t.Program, "image", "add", t.Settings, name))
+	if err := c.Answers(ctx); err != nil {
+		help := ""
+		if c.Settings.Help != "" {
+			help = "; " + c.Settings.Help
 		}
-		return true
+		k.warn(c.File, "the service of the provider %s does not answer, so no node can be made (%v); serve starts it when it runs as root, else type: %s%s",
+			c.Provider, err, display.AsRoot(c.Command...), help)
+		return false
 	}
-	return false
+	k.good(c.File, "the service of the provider %s runs", c.Provider)
+	for _, name := range missingImages(c.Provider, inv, c.Settings.Images) {
+		k.warn(c.File, "the inventory offers the image %s, which the provider %s does not have, so nodes with it will fail; add it to the provider, or remove it from the inventory", name, c.Provider)
+	}
+	return true
 }
 
 // missingImages returns the images that the inventory offers on components of a provider, but
@@ -73,31 +71,31 @@ func missingImages(provider string, inv *inventory.Inventory, existing []string)
 	return missing
 }
 
-// compareSettings warns of differences between the inventory and a testbed's settings, if a
-// component uses the testbed.
-func (k *Checker) compareSettings(t *site.Testbed, inv *inventory.Inventory, inventoryFile string) {
+// compareSettings warns of differences between the inventory and a provider's settings, if a
+// component uses the provider.
+func (k *Checker) compareSettings(t *site.Companion, inv *inventory.Inventory, inventoryFile string) {
 	if inv == nil || !slices.ContainsFunc(inv.Components, func(c *inventory.Component) bool { return c.Provider == t.Provider }) {
 		return
 	}
-	offers, settings := readSettingLines(inventoryFile), readSettingLines(t.Settings)
+	offers, settings := readSettingLines(inventoryFile), readSettingLines(t.File)
 	offered, actual := inv.OutsideAccess, inventory.No
-	if t.Outbound {
+	if t.Settings.Outbound != nil && *t.Settings.Outbound {
 		actual = inventory.Yes
 	}
-	if offered != actual && offered != inventory.Unknown {
+	if t.Settings.Outbound != nil && offered != actual && offered != inventory.Unknown {
 		k.warn(offers.at("outbound"), "outbound is %s, but %s says %s, and nodes of %s get the latter; write %s here, or %s there", offered, settings.at("outbound"), actual, t.Provider, actual, offered)
 	}
-	if most := maxNodes(t.Provider, inv); t.Ports > 0 && most > int64(t.Ports) {
+	if most := maxNodes(t.Provider, inv); t.Settings.LoginPorts > 0 && most > int64(t.Settings.LoginPorts) {
 		k.warn(offers.at("components"), "the components of %s have room for %d nodes, but ports at %s has %d ports for their logins, so nodes may be reserved that cannot be made; widen ports there, or lower the slots here",
-			t.Provider, most, settings.at("ports"), t.Ports)
+			t.Provider, most, settings.at("ports"), t.Settings.LoginPorts)
 	}
 	for _, v := range inv.SharedVLANs {
-		if !v.Restricted && !slices.Contains(t.Shared, v.Name) {
+		if !v.Restricted && !slices.Contains(t.Settings.SharedVLANs, v.Name) {
 			k.warn(offers.at("shared_vlans", v.Name), "it offers the shared VLAN %s, which shared_vlans of %s does not name, so links of nodes of %s that join it are refused; add it there, or write restricted: true here",
 				v.Name, settings.at("shared_vlans"), t.Provider)
 		}
 	}
-	for _, name := range t.Shared {
+	for _, name := range t.Settings.SharedVLANs {
 		if _, ok := inv.SharedVLAN(name); !ok {
 			k.warn(settings.at("shared_vlans", name), "it allows the shared VLAN %s, which shared_vlans of %s does not offer, so no request can use it; add it there with a tag, or remove it here",
 				name, offers.at("shared_vlans"))

@@ -3,12 +3,12 @@ package site
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,17 +18,16 @@ import (
 
 	"patchbay/am/dryrun"
 	"patchbay/am/fdsocket"
+	"patchbay/am/supervisor"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory"
-	"patchbay/inventory/local"
 	"patchbay/inventory/provider"
-	"patchbay/inventory/simulated"
 )
 
 // standIn is a testbed whose program is a script. The test answers at its socket.
 type standIn struct {
-	*testbeds
+	*companions
 	t   *testing.T
 	dir string
 	log *wait.Buffer
@@ -42,10 +41,12 @@ func newStandIn(t *testing.T, text string) *standIn {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nDIR='"+s.dir+"'\n"+text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	bed := &Testbed{Provider: "local", Program: program, Settings: filepath.Join(s.dir, "local.yaml"), Instance: "stand-in"}
-	s.testbeds = newTestbeds([]*Testbed{bed}, slog.New(slog.NewTextHandler(s.log, nil)))
+	file := filepath.Join(s.dir, "local.yaml")
+	bed := &Companion{Provider: "local", Command: []string{program, "up", file}, File: file, Settings: provider.Settings{Instance: "stand-in"}}
+	s.companions = newCompanions([]*Companion{bed}, slog.New(slog.NewTextHandler(s.log, nil)))
 	s.root, s.retry, s.patience = true, 10*time.Millisecond, 5*time.Second
-	s.socket = func(instance string) string { return filepath.Join(s.dir, instance+".sock") }
+	s.heartbeat = supervisor.Heartbeat{Every: 100 * time.Millisecond, Limit: 2}
+	s.companions.answers = func(ctx context.Context, _ *Companion) error { return s.ask(ctx) }
 	t.Cleanup(func() {
 		s.stop()
 		text, _ := os.ReadFile(filepath.Join(s.dir, "sleeper"))
@@ -56,13 +57,30 @@ func newStandIn(t *testing.T, text string) *standIn {
 	return s
 }
 
+func (s *standIn) socket() string { return filepath.Join(s.dir, "x.sock") }
+
+// ask fails unless a process answers at the socket.
+func (s *standIn) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	c, err := fdsocket.Dial(ctx, s.socket())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })()
+	var answer struct{}
+	_, err = c.Receive(&answer, 100, 0)
+	return err
+}
+
 // answer answers at the socket until the test ends.
-func (s *standIn) writeJSON() io.Closer { return s.answerUnless(new(sync.RWMutex)) }
+func (s *standIn) answer() io.Closer { return s.answerUnless(new(sync.RWMutex)) }
 
 // answerUnless is answer, but while the lock is held it hangs.
 func (s *standIn) answerUnless(hangs *sync.RWMutex) io.Closer {
 	s.t.Helper()
-	l, err := fdsocket.Listen(s.socket("stand-in"), 0o600)
+	l, err := fdsocket.Listen(s.socket(), 0o600)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -74,11 +92,8 @@ func (s *standIn) answerUnless(hangs *sync.RWMutex) io.Closer {
 				return
 			}
 			w := fdsocket.New(c.(*net.UnixConn))
-			var r local.Request
 			hangs.RLock()
-			if _, err := w.Receive(&r, local.MaxRequest, 0); err == nil {
-				w.Send(local.Answer{Output: []byte(`{}`)})
-			}
+			w.Send(struct{}{})
 			hangs.RUnlock()
 			w.Close()
 		}
@@ -115,7 +130,7 @@ func TestServeRunsTheTestbed(t *testing.T) {
 		t.Error("it did not wait until the testbed answers")
 	case <-time.After(50 * time.Millisecond):
 	}
-	s.writeJSON()
+	s.answer()
 	<-started
 	begun := time.Now()
 	s.stop()
@@ -126,7 +141,7 @@ func TestServeRunsTheTestbed(t *testing.T) {
 		t.Error("the program lives on")
 	}
 	has(t, s.log.String(), "level=ERROR msg=\"disk full args=\\\"up "+s.dir+"/local.yaml\\\"\"",
-		"level=WARN msg=leaving", "the local testbed is started", "instance=stand-in")
+		"level=WARN msg=leaving", "the service of the provider is started", "instance=stand-in")
 	if strings.Contains(s.log.String(), "has ended") {
 		t.Errorf("a requested stop is logged as a failure: %s", s.log)
 	}
@@ -145,7 +160,7 @@ func TestServeStartsTheTestbedAgain(t *testing.T) {
 		return bytes.Count(text, []byte("x"))
 	}
 	wait.Until(t, "three starts", func() bool { return starts() >= 3 })
-	s.writeJSON() // as when an operator starts it by hand
+	s.answer() // as when an operator starts it by hand
 	wait.Until(t, "it is left to the other process", func() bool { return strings.Contains(s.log.String(), "by another process") })
 	had := starts()
 	s.stop()
@@ -159,15 +174,15 @@ func TestServeStartsTheTestbedAgain(t *testing.T) {
 // answer when the next server starts. Its later end must start it again.
 func TestServeStartsATestbedThatEndsWithAnotherServer(t *testing.T) {
 	s := newStandIn(t, lasting)
-	ending := s.writeJSON()
+	ending := s.answer()
 	s.start(t.Context())
-	has(t, s.log.String(), "the local testbed runs already")
+	has(t, s.log.String(), "the service of the provider runs already")
 	if err := ending.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s.begun()
 	s.stop()
-	has(t, s.log.String(), "the local testbed that ran has ended", "the local testbed is started")
+	has(t, s.log.String(), "the service of the provider that ran has ended", "the service of the provider is started")
 }
 
 func TestServeNoticesATestbedThatHangs(t *testing.T) {
@@ -179,7 +194,7 @@ func TestServeNoticesATestbedThatHangs(t *testing.T) {
 	s.answerUnless(&hangs)
 	<-started
 	hangs.Lock()
-	wait.Until(t, "it is noticed", func() bool { return strings.Contains(s.log.String(), "the local testbed hangs") })
+	wait.Until(t, "it is noticed", func() bool { return strings.Contains(s.log.String(), "does not answer, so nodes are neither") })
 	hangs.Unlock()
 	wait.Until(t, "it is noticed that it goes on", func() bool { return strings.Contains(s.log.String(), "answers again") })
 	if err := syscall.Kill(pid, 0); err != nil {
@@ -203,10 +218,10 @@ func TestServeStartsNoTestbedThatItMayNot(t *testing.T) {
 	s := newStandIn(t, lasting)
 	s.root = false
 	s.start(t.Context())
-	has(t, s.log.String(), "level=WARN", "does not run", s.dir+"/patchbay-local up "+s.dir+"/local.yaml")
+	has(t, s.log.String(), "level=WARN", "does not answer, so its nodes cannot", s.dir+"/patchbay-local up "+s.dir+"/local.yaml")
 
 	s = newStandIn(t, lasting)
-	s.writeJSON()
+	s.answer()
 	s.start(t.Context())
 	has(t, s.log.String(), "runs already")
 	s.stop()
@@ -225,7 +240,7 @@ func TestRootStartsNoProgramThatTheOwnerOfASiteNames(t *testing.T) {
 	}
 	s.start(t.Context())
 	s.stop()
-	has(t, s.log.String(), "the site belongs to user 12345", "beside its own program, and that one is missing", "start the testbed yourself: "+s.dir+"/patchbay-local up")
+	has(t, s.log.String(), "the site belongs to user 12345", "beside its own program, and that one is missing", "start the service yourself: "+s.dir+"/patchbay-local up")
 	if _, err := os.Stat(filepath.Join(s.dir, "pid")); err == nil {
 		t.Error("it was started")
 	}
@@ -244,7 +259,8 @@ func TestRootStartsNoProgramThatTheOwnerOfASiteNames(t *testing.T) {
 	}
 }
 
-func TestTestbedsAreFoundByTheirScripts(t *testing.T) {
+// TestCompanionsAreFound checks which provider has a service.
+func TestCompanionsAreFound(t *testing.T) {
 	inv, err := inventory.Parse(inventory.LocalText("example.org", inventory.Host{Name: "h"}), "inventory.yaml", "example.org")
 	if err != nil {
 		t.Fatal(err)
@@ -253,41 +269,39 @@ func TestTestbedsAreFoundByTheirScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := string(local.SettingsFor(local.Site{Instance: "here-1"}))
+	const head, script = "provider:\n  type: node\n  invoke: json\n  suitable: true\n  attributes: {name: {type: string}}\n", "#!/bin/sh\ncat answer.yaml\n"
+	earlier := func(program string) string { return "#!/bin/sh\nexec " + program + " local --name local \"$@\"\n" }
 	for _, tt := range []struct {
-		rule, script, settings, program string
-		inventory                       *inventory.Inventory
+		rule, script, file, answer string
+		inventory                  *inventory.Inventory
+		program                    string
 	}{
-		{"as init makes it", string(local.Script("/usr/bin/patchbay-local", "local")), good, "/usr/bin/patchbay-local", inv},
-		{"with a strange path", string(local.Script("/opt/it's mine/patchbay-local", "local")), good, "/opt/it's mine/patchbay-local", inv},
-		{"without settings", string(local.Script("/x", "local")), "", "/x", inv},
-		{"wrong settings", string(local.Script("/x", "local")), "instance: [", "", inv},
-		{"offered nowhere", string(local.Script("/x", "local")), good, "", other},
-		{"another name", string(local.Script("/x", "rack")), good, "", inv},
-		{"the simulated provider", string(simulated.Script("/x", "local")), good, "", inv},
-		{"changed by hand", strings.Replace(string(local.Script("/x", "local")), "exec", "sleep 1\nexec", 1), good, "", inv},
-		{"another program", "#!/bin/sh\nexec /x local --name local; reboot\n", good, "", inv},
+		{"with a service", script, head + "  service: [/usr/bin/rack, up, local.yaml]\n", "settings: {instance: a}", inv, "/usr/bin/rack"},
+		{"not described", "#!/bin/sh\nexit 1\n", head + "  service: [/usr/bin/rack, up, local.yaml]\n", "", inv, "/usr/bin/rack"},
+		{"wrong settings", script, head + "  service: [/usr/bin/rack, up, local.yaml]\n", "settings: {problems: [{line: 7, message: wrong}]}", inv, ""},
+		{"a relative path", script, head + "  service: [rack, up]\n", "", inv, ""},
+		{"offered nowhere", script, head + "  service: [/usr/bin/rack, up, local.yaml]\n", "", other, ""},
+		{"without a service", script, head, "", inv, ""},
+		{"of an earlier version", earlier("/usr/bin/patchbay-local"), head, "", inv, "/usr/bin/patchbay-local"},
+		{"with a strange path", earlier(`'/opt/it'\''s mine/patchbay-local'`), head, "", inv, "/opt/it's mine/patchbay-local"},
+		{"changed by hand", strings.Replace(earlier("/x"), "exec", "sleep 1\nexec", 1), head, "", inv, ""},
+		{"two commands", earlier("/x; /y"), head, "", inv, ""},
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "local.prov"), []byte(tt.script), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if tt.settings != "" {
-			if err := os.WriteFile(filepath.Join(dir, "local.yaml"), []byte(tt.settings), 0o644); err != nil {
+		for name, text := range map[string]string{"local.prov": tt.script, "local.yaml": tt.file, "answer.yaml": tt.answer} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}
-		found := findTestbeds(dir, providersOf(tt.inventory))
-		switch {
-		case tt.program == "" && len(found) > 0:
-			t.Errorf("%s: found %+v", tt.rule, *found[0])
-		case tt.program != "" && (len(found) != 1 || found[0].Program != tt.program || found[0].Settings != filepath.Join(dir, "local.yaml") || found[0].Instance == ""):
+		found := findCompanions(dir, providersOf(tt.inventory))
+		want := []string{tt.program, "up", filepath.Join(dir, "local.yaml")}
+		if tt.program == "" && len(found) > 0 || tt.program != "" && (len(found) != 1 || !slices.Equal(found[0].Command, want)) {
 			t.Errorf("%s: found %v", tt.rule, found)
 		}
 	}
 }
 
-func TestLinesOfATestbed(t *testing.T) {
+func TestLinesOfAService(t *testing.T) {
 	for line, want := range map[string]struct {
 		level slog.Level
 		text  string
@@ -304,32 +318,6 @@ func TestLinesOfATestbed(t *testing.T) {
 		if level, text := logLine(line); level != want.level || text != want.text {
 			t.Errorf("%.50q: %v %.50q", line, level, text)
 		}
-	}
-}
-
-// The error of a testbed that refuses our connection is reported.
-func TestTestbedThatDoesNotLetUsIn(t *testing.T) {
-	s := newStandIn(t, "exit 0")
-	l, err := fdsocket.Listen(s.socket("stand-in"), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			w := fdsocket.New(c.(*net.UnixConn))
-			w.Send(local.Answer{Error: "user 1000 may not use the testbed"})
-			w.Close()
-		}
-	}()
-	s.start(t.Context())
-	has(t, s.log.String(), "level=ERROR", "runs already, but does not answer requests", "user 1000 may not use the testbed")
-	if _, err := s.list[0].List(t.Context(), s.socket); err == nil || errors.Is(err, local.ErrDown) {
-		t.Errorf("asking: %v", err)
 	}
 }
 
@@ -370,7 +358,7 @@ func TestDryRunsWaitForTheTestbed(t *testing.T) {
 	go s.start(t.Context())
 	pid := s.begun()
 	waits("while it starts", first)
-	socket := s.writeJSON()
+	socket := s.answer()
 	if err := <-first; err != nil {
 		t.Error(err)
 	}
@@ -378,13 +366,14 @@ func TestDryRunsWaitForTheTestbed(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	wait.Until(t, "its end is noticed", func() bool { return strings.Contains(s.log.String(), "has ended") })
 	again := get(s, "local")
 	waits("after it has ended", again)
 	s.patience = time.Millisecond
 	if err := <-get(s, "local"); err == nil || !strings.Contains(err.Error(), "is starting and does not answer yet") {
 		t.Errorf("after the limit: %v", err)
 	}
-	s.writeJSON()
+	s.answer()
 	if err := <-again; err != nil {
 		t.Error(err)
 	}
@@ -407,42 +396,49 @@ func TestDryRunsWaitForTheTestbed(t *testing.T) {
 // was restarted.
 func TestReloadRestartsATestbedWithChangedSettings(t *testing.T) {
 	s := newStandIn(t, `echo x >>"$DIR/starts"`+"\n"+lasting)
-	settings := func(outbound string) string {
-		return strings.Replace(string(local.SettingsFor(local.Site{Instance: "stand-in"})), "outbound: no", "outbound: "+outbound, 1)
-	}
-	put := func(text string) {
+	put := func(instance, outbound, memory, end string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(s.dir, "local.yaml"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+		const metadata = "provider:\n  type: node\n  invoke: json\n  suitable: true\n  attributes: {name: {type: string}}\n"
+		text := metadata + "  service: [" + s.list[0].Command[0] + ", up, local.yaml]\ninstance: " + instance + "\noutbound: " + outbound + "\nmemory: " + memory + "\n" + end
+		answer := "settings:\n  instance: " + instance + "\n  outbound: " + outbound + "\n"
+		if outbound == "perhaps" {
+			answer = "settings: {problems: [{line: 8, message: outbound must be yes or no}]}\n"
+		} else if end == "outdated" {
+			answer += "  outdated: true\n"
+		}
+		for name, text := range map[string]string{"local.yaml": strings.TrimSuffix(text, "outdated"), "answer.yaml": answer} {
+			if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "local.prov"), local.Script(s.list[0].Program, "local"), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(s.dir, "local.prov"), []byte("#!/bin/sh\ncat answer.yaml\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	put(settings("no"))
-	bed, err := OpenTestbed(s.dir, "local")
+	put("stand-in", "no", "1", "")
+	bed, err := OpenCompanion(t.Context(), s.dir, "local")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.list = []*Testbed{bed}
+	s.list = []*Companion{bed}
 	go s.start(t.Context())
 	s.begun()
-	socket := s.writeJSON()
+	socket := s.answer()
 	<-s.started
-	for _, tt := range []struct{ rule, text, wrong string }{
-		{"nothing", settings("no"), ""},
-		{"a comment", settings("no") + "# more\n", ""},
-		{"a mistake", settings("perhaps"), "must be yes or no"},
-		{"another instance", strings.Replace(settings("no"), "stand-in", "other", 1), "its nodes would be lost; set it back"},
+	for _, tt := range []struct{ rule, instance, outbound, end, wrong string }{
+		{"nothing", "stand-in", "no", "", ""},
+		{"a comment", "stand-in", "no", "# more\n", ""},
+		{"a mistake", "stand-in", "perhaps", "", "must be yes or no"},
+		{"another instance", "other", "no", "", "its nodes would be lost; set it back"},
 	} {
-		put(tt.text)
+		put(tt.instance, tt.outbound, "1", tt.end)
 		if list, err := s.changed(s.dir); len(list) > 0 || tt.wrong == "" && err != nil || tt.wrong != "" && (err == nil || !strings.Contains(err.Error(), tt.wrong)) {
 			t.Errorf("%s: %v, %v", tt.rule, list, err)
 		}
 	}
-	put(strings.Replace(settings("yes"), "memory: 512M", "memory: 600M", 1))
+	put("stand-in", "yes", "2", "")
 	list, err := s.changed(s.dir)
-	if err != nil || len(list) != 1 || !list[0].own || !strings.HasSuffix(list[0].report().Text, "restarts with the new settings; its nodes and open logins continue; existing nodes get Internet access, too; sliver_types takes effect only for new nodes") {
+	if err != nil || len(list) != 1 || !list[0].own || !strings.HasSuffix(list[0].report().Text, "restarts with the new settings; its nodes and open logins continue; existing nodes get Internet access, too") {
 		t.Fatalf("%v, %v", list, err)
 	}
 	socket.Close()
@@ -452,25 +448,19 @@ func TestReloadRestartsATestbedWithChangedSettings(t *testing.T) {
 		text, _ := os.ReadFile(filepath.Join(s.dir, "starts"))
 		return bytes.Count(text, []byte("x")) == 2
 	})
-	s.writeJSON()
+	s.answer()
 	<-restarted
-	if list, err := s.changed(s.dir); err != nil || len(list) > 0 || !s.list[0].Outbound {
+	if list, err := s.changed(s.dir); err != nil || len(list) > 0 || !*s.list[0].Settings.Outbound {
 		t.Errorf("afterwards: %v, %v", list, err)
 	}
 
 	s.handled[s.list[0]].own.Store(false) // pretend that another process runs it
-	put(settings("no"))
-	later := time.Now().Add(time.Hour)
-	if err := os.Chtimes(filepath.Join(s.dir, "local.yaml"), later, later); err != nil {
-		t.Fatal(err)
-	}
+	put("stand-in", "no", "2", "outdated")
 	list, err = s.changed(s.dir)
-	if err != nil || len(list) != 1 || list[0].own || !strings.Contains(list[0].report().Text, "when the local testbed is restarted, by its service or with: ") || !strings.Contains(list[0].report().Text, "; existing nodes lose Internet access, too") {
+	if err != nil || len(list) != 1 || list[0].own || !strings.Contains(list[0].report().Text, "when the service of the provider is restarted, by systemd or with: ") || !strings.Contains(list[0].report().Text, "; existing nodes lose Internet access, too") {
 		t.Errorf("of another process: %v, %v", list, err)
 	}
-	if err := os.Chtimes(s.socket("stand-in"), later.Add(time.Hour), later.Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	put("stand-in", "no", "2", "")
 	if list, err := s.changed(s.dir); err != nil || len(list) > 0 {
 		t.Errorf("of another process, after a restart: %v, %v", list, err)
 	}
@@ -485,11 +475,11 @@ func TestATestbedComesAndGoesWithTheInventory(t *testing.T) {
 	s.start(t.Context())
 	defer s.stop()
 	followed := make(chan struct{})
-	go func() { s.add([]*Testbed{bed}); close(followed) }()
+	go func() { s.add([]*Companion{bed}); close(followed) }()
 	pid := s.begun()
-	s.writeJSON()
+	s.answer()
 	<-followed
-	s.add([]*Testbed{{Provider: bed.Provider}}) // it exists already
+	s.add([]*Companion{{Provider: bed.Provider}}) // it exists already
 	s.retire(map[string]bool{bed.Provider: true})
 	if err := syscall.Kill(pid, 0); err != nil {
 		t.Errorf("it has ended while it is needed: %v", err)
