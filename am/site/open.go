@@ -28,7 +28,7 @@ import (
 )
 
 // Open opens all parts of a site in the order of their dependencies. If a part fails, it closes
-// all parts and returns an error that names the file and the remedy.
+// the parts that are open, the last one first, and returns an error that names the file and the remedy.
 func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 	s := &Site{config: c, log: log, found: make(chan struct{}, 1)}
 	s.read, _ = ReadConfig(c.Origin.File)
@@ -65,9 +65,11 @@ func (s *Site) openRunner(context.Context) error {
 	}
 	s.companions = newCompanions(findCompanions(c.Providers, needed), s.log)
 	if !c.readOnly {
-		if s.locked, err = lockProviders(c.Providers, s.log); err != nil {
+		lock, err := lockProviders(c.Providers, s.log)
+		if err != nil {
 			return err
 		}
+		s.onClose(lock.Close)
 	}
 	s.runner = work.New(work.Config{
 		Store:      s.store,
@@ -146,9 +148,11 @@ func (s *Site) openRecords(context.Context) (err error) {
 	if s.store, err = c.openStore(s.clock.Now, s.logBroken); err != nil {
 		return err
 	}
+	s.onClose(s.store.Close)
 	if s.audit, err = audit.Open(c.Audit, s.store, audit.Options{Log: s.log, Now: s.clock.Now}); err != nil {
 		return err
 	}
+	s.onClose(s.audit.Close)
 	return s.openHooks()
 }
 
@@ -178,6 +182,7 @@ func (s *Site) listen(ctx context.Context) (err error) {
 	case err != nil:
 		return err
 	}
+	s.onClose(closeListener(s.listener))
 	real := s.listener.Addr().(*net.TCPAddr)
 	host, _, _ := net.SplitHostPort(c.Listen)
 	s.LocalURL = PublicURLOf(ctx, net.JoinHostPort(host, strconv.Itoa(real.Port)))
@@ -194,13 +199,23 @@ func (s *Site) listen(ctx context.Context) (err error) {
 	case admin == "":
 		admin = net.JoinHostPort("127.0.0.1", strconv.Itoa(real.Port%65535+1))
 	}
-	s.admin, err = listenTCP(admin, "admin")
+	if s.admin, err = listenTCP(admin, "admin"); err == nil {
+		s.onClose(closeListener(s.admin))
+	}
 	return err
 }
 
+// closeListener ignores errors, because the server has closed the listener at its own end.
+func closeListener(l net.Listener) func() error {
+	return func() error { l.Close(); return nil }
+}
+
 func (s *Site) listenMetrics(context.Context) (err error) {
-	if s.config.Metrics.Listen != "" {
-		s.remote, err = openRemoteMetrics(s.config)
+	if s.config.Metrics.Listen == "" {
+		return nil
+	}
+	if s.remote, err = openRemoteMetrics(s.config); err == nil {
+		s.onClose(closeListener(s.remote.listener))
 	}
 	return err
 }
@@ -287,6 +302,8 @@ func (s *Site) manifest(sliver string) ([]byte, error) {
 func (s *Site) openSocket(context.Context) (err error) {
 	if s.socket, err = listenSocket(filepath.Join(filepath.Dir(s.config.Origin.File), SocketName), s.log); err != nil {
 		s.log.Warn("the admin socket cannot be opened; providers cannot get manifests, and commands must read the site's files", "error", err)
+		return nil
 	}
+	s.onClose(func() error { s.socket.remove(); return nil })
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"sync"
 	"time"
@@ -294,31 +293,14 @@ func (s *Site) pruneOnce(ctx context.Context) {
 	}
 }
 
-// Close closes what Open has opened, in the opposite order.
-func (s *Site) Close() error {
-	for _, l := range []net.Listener{s.listener, s.admin} {
-		if l != nil {
-			l.Close()
-		}
+// onClose adds a function to those that Close calls.
+func (s *Site) onClose(f func() error) { s.closers = append(s.closers, f) }
+
+// Close closes what Open has opened, in the opposite order. Further calls do nothing.
+func (s *Site) Close() (err error) {
+	for i := range s.closers {
+		err = errors.Join(err, s.closers[len(s.closers)-1-i]())
 	}
-	if s.remote != nil {
-		s.remote.listener.Close()
-	}
-	if s.socket != nil {
-		s.socket.remove()
-	}
-	var err error
-	if s.store != nil {
-		err = s.store.Close()
-	}
-	if s.audit != nil {
-		err = errors.Join(err, s.audit.Close())
-	}
-	if s.tls != nil {
-		s.tls.Close()
-	}
-	if s.locked != nil {
-		err = errors.Join(err, s.locked.Close())
-	}
+	s.closers = nil
 	return err
 }

@@ -2,7 +2,6 @@ package site
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -61,7 +60,7 @@ type Site struct {
 	remote      *remoteMetrics // for monitors on other hosts, nil for none
 	socket      *adminSocket   // nil for none
 	companions  *companions    // the services of providers, which run while the site is served
-	locked      io.Closer      // the lock of the providers, nil for none
+	closers     []func() error // close what was opened, in this order; Close calls them from the end
 	PublicURL   string         // the URL for clients
 	LocalURL    string         // the URL of the listener, for this host
 }

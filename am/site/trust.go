@@ -48,7 +48,9 @@ func (s *Site) openTrust(context.Context) (err error) {
 		Speakers:         c.Credentials.Speakers,
 		CacheSize:        c.Credentials.CacheSize,
 	})
-	s.tls, err = mtls.New(c.TLS(s.log))
+	if s.tls, err = mtls.New(c.TLS(s.log)); err == nil {
+		s.onClose(func() error { s.tls.Close(); return nil })
+	}
 	return err
 }
 
