@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am"
-	"patchbay/inventory/yamlfile"
 	"patchbay/rspec/match"
+	"patchbay/schemas/yamlfile"
 )
 
 // maxCapabilities is the maximum number of features of a component, sliver type or image.

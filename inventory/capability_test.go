@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"patchbay/am"
-	"patchbay/inventory/yamlfile"
 	"patchbay/rspec/match"
+	"patchbay/schemas/yamlfile"
 )
 
 const capable = `provider: rack

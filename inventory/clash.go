@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"patchbay/am"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 const maxClashes = 20

@@ -11,8 +11,8 @@ import (
 	"patchbay/am"
 	"patchbay/am/urn"
 	"patchbay/inventory/nameset"
-	"patchbay/inventory/yamlfile"
 	"patchbay/rspec/match"
+	"patchbay/schemas/yamlfile"
 )
 
 // maxComponents and maxInterfaces protect the memory from a mistyped range.

@@ -13,8 +13,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/inventory/yamlfile"
 	"patchbay/rspec/match"
+	"patchbay/schemas/yamlfile"
 )
 
 // FactsSuffix is the suffix of the file in which a provider states facts.

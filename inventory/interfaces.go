@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/urn"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 // interfaceEntry is an interface that each component of an entry gets.

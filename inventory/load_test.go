@@ -15,7 +15,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/urn"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 const whole = `

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/urn"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 // DefaultCleaningTime is used when a file has no cleaning_time.

@@ -7,9 +7,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/urn"
-	"patchbay/inventory/yamlfile"
 	"patchbay/rspec/match"
 	"patchbay/rspec/setup"
+	"patchbay/schemas/yamlfile"
 )
 
 // Software is a program that nodes can get when they start.

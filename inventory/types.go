@@ -7,7 +7,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/urn"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 func (s *site) readImages(n *yaml.Node) {

@@ -16,7 +16,7 @@ import (
 	"patchbay/am/durable"
 	"patchbay/am/fileowner"
 	"patchbay/inventory/nameset"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 const header = `What is out of service, by patchbay lockdown, maintenance and drain. You may edit

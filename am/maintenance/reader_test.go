@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 func at(text string) time.Time {

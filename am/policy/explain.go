@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"patchbay/am/urn"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 // Remarks returns warnings: parts of the rules that are valid but may not be intended.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 // Limits of a policy file. A larger file is probably a mistake.

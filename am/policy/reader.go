@@ -12,7 +12,7 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/inventory/nameset"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 type reader struct {

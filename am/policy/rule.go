@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"patchbay/am/urn"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 // Rules is a parsed policy file. It does not change.

@@ -5,7 +5,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 // list reads a list of texts; a single text is a list of one. It refuses an empty list, because

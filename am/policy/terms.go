@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"patchbay/am/urn"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 type terms struct {

@@ -21,7 +21,7 @@ import (
 	"patchbay/am/fileowner"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 // Companion is the service of a provider: a program that must run while the provider is used.

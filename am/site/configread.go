@@ -28,7 +28,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/fileowner"
 	"patchbay/inventory/suggest"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 // cannotRead names the users that may read the file, if this user may not.

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/inventory/provider"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 // hostImage is the image that is made of this host, image.Host.

@@ -11,7 +11,7 @@ import (
 
 	"patchbay/am/maintenance"
 	"patchbay/inventory/provider"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 // membersTime is the time between two looks at the members.

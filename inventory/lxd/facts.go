@@ -11,7 +11,7 @@ import (
 
 	"patchbay/am/durable"
 	"patchbay/inventory"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 // releases are the versions of Debian, whose images state only the name of a release.

@@ -18,7 +18,7 @@ import (
 	"patchbay/am/durable"
 	"patchbay/inventory"
 	"patchbay/inventory/nameset"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 //go:embed inventory.yaml

@@ -14,9 +14,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/inventory/yamlfile"
 	"patchbay/rspec"
 	"patchbay/rspec/match"
+	"patchbay/schemas/yamlfile"
 )
 
 //go:embed library/*.yaml

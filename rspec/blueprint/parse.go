@@ -12,9 +12,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/inventory/yamlfile"
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
+	"patchbay/schemas/yamlfile"
 )
 
 const (

@@ -9,9 +9,9 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/inventory/suggest"
-	"patchbay/inventory/yamlfile"
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
+	"patchbay/schemas/yamlfile"
 )
 
 // Limits of a source, since aliases make large values of few bytes.

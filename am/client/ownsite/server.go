@@ -117,7 +117,7 @@ func (o Site) start(ctx context.Context, config *site.Config) error {
 func (o Site) awaitNodes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	companion, err := site.OpenCompanion(ctx, filepath.Join(o.dir, site.ProvidersDir), create.Local)
+	companion, err := site.OpenCompanion(ctx, filepath.Join(o.Dir, site.ProvidersDir), create.Local)
 	if companion == nil || err != nil {
 		return nil // the server's log has the error
 	}

@@ -12,7 +12,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/inventory/provider"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 // Checker prints findings and counts the errors among them.

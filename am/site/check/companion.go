@@ -12,7 +12,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 // companion checks the settings and the service of a provider. mistake is the error from opening

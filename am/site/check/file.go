@@ -18,9 +18,9 @@ import (
 	"patchbay/credentials/cert"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
-	"patchbay/inventory/yamlfile"
 	"patchbay/rspec/blueprint"
 	"patchbay/rspec/compile"
+	"patchbay/schemas/yamlfile"
 )
 
 const standardInput = "standard input"

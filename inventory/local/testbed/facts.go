@@ -12,7 +12,7 @@ import (
 	"patchbay/inventory"
 	"patchbay/inventory/local/image"
 	"patchbay/inventory/osinfo"
-	"patchbay/inventory/yamlfile"
+	"patchbay/schemas/yamlfile"
 )
 
 // factsPause is the interval at which the images are compared with the file of facts.
