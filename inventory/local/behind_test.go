@@ -351,7 +351,7 @@ func TestInstanceOfAnotherProvider(t *testing.T) {
 		"machines: [a]\n":                   "rack.yaml has no line instance: NAME",
 		"instance: ../x\n":                  `rack.yaml:1: instance is "../x" and must be the name of a testbed`,
 		"instance: [x]\n":                   `rack.yaml:1: instance is "[…]" and must be the name of a testbed`,
-		"a:\n  b: 1s\n c: 1s\n":             "rack.yaml: yaml: ",
+		"a:\n  b: 1s\n c: 1s\n":             "rack.yaml:3: at or after line 3 this is not YAML: ",
 		strings.Repeat("#", maxSettings+1):  "rack.yaml cannot be read: it is larger than",
 	} {
 		keep(t, dir, "rack.yaml", text)

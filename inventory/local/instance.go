@@ -22,8 +22,13 @@ func readInstance(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s cannot be read: %w", file, err)
 	}
+	r := yamlfile.Reader{File: file}
+	doc := r.Document(text)
+	if doc == nil {
+		return "", r.Err()
+	}
 	var top struct{ Instance yaml.Node }
-	if err := yaml.Unmarshal(text, &top); err != nil {
+	if err := doc.Decode(&top); err != nil {
 		return "", fmt.Errorf("%s: %s", file, firstLine(err))
 	}
 	switch n := &top.Instance; {

@@ -110,36 +110,36 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 // yaml detects the type by the name that a site gives to a file, or else by the keys.
 func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 	base := filepath.Base(name)
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		cause := strings.TrimPrefix(err.Error(), "yaml: ")
-		if !strings.HasSuffix(base, ".yaml") && !strings.HasSuffix(base, ".yml") {
-			k.bad(name, "this is neither YAML nor XML: %s", cause)
-			return
-		}
-		k.bad(name, "this is not YAML: %s; %s", cause, yamlfile.Remedy(cause))
+	r := yamlfile.Reader{File: name}
+	doc := r.Document(text)
+	switch isNamed := strings.HasSuffix(base, ".yaml") || strings.HasSuffix(base, ".yml"); {
+	case doc == nil && isNamed:
+		k.Errors(r.Err())
+		return
+	case doc == nil:
+		k.bad(name, "this is neither YAML nor XML")
 		return
 	}
 	named := slices.Contains([]string{site.ConfigName, site.InventoryName, site.PolicyName, maintenanceName}, base)
-	isMapping := len(doc.Content) == 0 || doc.Content[0].Kind == yaml.MappingNode
+	isMapping := yamlfile.IsNull(doc.Content[0]) || doc.Content[0].Kind == yaml.MappingNode
 	switch {
-	case !named && isMapping && isBlueprint(&doc):
+	case !named && isMapping && isBlueprint(doc):
 		k.source(ctx, name, text)
 	case name == standardInput && isMapping:
 		k.bad(name, "only RSpecs, RADL, blueprints, credentials and certificates are read from standard input; name the file")
-	case base == maintenanceName, !named && isMapping && isMaintenance(&doc):
+	case base == maintenanceName, !named && isMapping && isMaintenance(doc):
 		k.maintenance(name, nil)
-	case base == site.InventoryName, !named && isMapping && site.IsInventory(&doc):
+	case base == site.InventoryName, !named && isMapping && site.IsInventory(doc):
 		authority := "example.org"
 		if k.Config != nil {
 			authority = k.Config.Authority
 		}
 		k.inventory(name, authority)
-	case base == site.PolicyName, !named && isMapping && isPolicy(&doc):
+	case base == site.PolicyName, !named && isMapping && isPolicy(doc):
 		k.policyFile(name)
 	case strings.HasSuffix(base, inventory.FactsSuffix):
 		k.factsFile(name)
-	case base == site.ConfigName, isMapping && site.IsConfig(&doc):
+	case base == site.ConfigName, isMapping && site.IsConfig(doc):
 		k.Site(ctx, name)
 	default:
 		k.bad(name, "this is not a kind of file that check knows: no RSpec, which begins with <rspec, no RADL, no blueprint, which has the key components, and no file of a site; see: %s", display.Command("check", "--help"))
