@@ -1,7 +1,6 @@
 package site
 
 import (
-	"context"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -10,9 +9,11 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/authority"
+	"patchbay/am/clock"
 	"patchbay/am/server"
 	"patchbay/am/store"
 	"patchbay/am/urn"
+	"patchbay/credentials"
 	"patchbay/credentials/cert"
 )
 
@@ -25,32 +26,31 @@ func (c *Config) OpenAuthority() (*authority.Authority, error) {
 
 // openAuthority also checks that the site trusts the authority's root. A read-only site serves no
 // authority, because the original site does.
-func (s *Site) openAuthority(context.Context) error {
+func (s *Site) openAuthority(siteClock *clock.Clock, auth *credentials.Authorizer) (*authority.Service, error) {
 	c := s.config
 	if !c.TrialAuthority.Serve || c.readOnly {
-		return nil
+		return nil, nil
 	}
 	a, err := c.OpenAuthority()
 	if errors.Is(err, fs.ErrNotExist) {
-		return c.Origin.errorf("trial_authority.serve", "this site has no trial authority in %s; set serve: no", filepath.Join(filepath.Dir(c.Origin.File), AuthorityDir))
+		return nil, c.Origin.errorf("trial_authority.serve", "this site has no trial authority in %s; set serve: no", filepath.Join(filepath.Dir(c.Origin.File), AuthorityDir))
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if a.URN().Authority != c.Authority {
-		return c.Origin.errorf("trial_authority.serve", "the trial authority is of %s, and the site is %s; set serve: no, or create a new site with init", a.URN().Authority, c.Authority)
+		return nil, c.Origin.errorf("trial_authority.serve", "the trial authority is of %s, and the site is %s; set serve: no, or create a new site with init", a.URN().Authority, c.Authority)
 	}
-	s.trial, err = authority.New(a, authority.Config{
-		Identify:           s.auth,
+	return authority.New(a, authority.Config{
+		Identify:           auth,
 		PublicURL:          s.PublicURL,
 		Manager:            s.inventory.Load().Manager,
 		Slivers:            s.sliversOf,
 		ServerCertificates: c.serverCertificates,
 		Invite:             c.TrialAuthority.Invite,
 		SoftwareVersion:    SoftwareVersion(),
-		Now:                s.clock.Now,
+		Now:                siteClock.Now,
 	})
-	return err
 }
 
 // authority returns a nil interface if the site serves no authority.

@@ -58,12 +58,12 @@ func outsideAccess(services []*Companion) inventory.Choice {
 }
 
 // openFound adds found capabilities to the inventory.
-func (s *Site) openFound(context.Context) error {
-	inv, err := s.withFound(s.inventory.Load())
-	if err == nil && inv != s.inventory.Load() {
+func (s *Site) openFound(st *store.Store) (*inventory.Inventory, error) {
+	inv, err := s.config.withFound(s.inventory.Load(), st)
+	if err == nil {
 		s.inventory.Store(inv)
 	}
-	return err
+	return inv, err
 }
 
 // reportFound makes watchFound use new records. It never blocks.

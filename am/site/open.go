@@ -16,14 +16,18 @@ import (
 	"patchbay/am"
 	"patchbay/am/api"
 	"patchbay/am/audit"
+	"patchbay/am/clock"
 	"patchbay/am/dryrun"
 	"patchbay/am/maintenance"
 	"patchbay/am/operate"
 	"patchbay/am/policy"
 	"patchbay/am/server"
 	"patchbay/am/service"
+	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/am/work"
+	"patchbay/credentials"
+	"patchbay/inventory"
 	"patchbay/rspec/compile"
 )
 
@@ -32,50 +36,84 @@ import (
 func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 	s := &Site{config: c, log: log, found: make(chan struct{}, 1)}
 	s.read, _ = ReadConfig(c.Origin.File)
-	for _, open := range []func(context.Context) error{
-		s.openInventory, // components and providers
-		s.openTrust,     // clock, trust anchors, TLS
-		s.listen,        // before the site is changed, since the port may be in use
-		s.listenMetrics,
-		s.openRecords, // store, audit, hooks
-		s.openFound,
-		s.openPolicy,
-		s.openRunner,
-		s.openAggregate,
-		s.reportInventory,
-		s.openMaintenance, // lockdown and maintenance
-		s.openAuthority,
-		s.openServer,
-		s.openSocket,
-	} {
-		if err := open(ctx); err != nil {
-			s.Close()
-			return nil, err
-		}
+	if err := s.open(ctx); err != nil {
+		s.Close()
+		return nil, err
 	}
 	return s, nil
 }
 
+// open calls the openers. Each gets the parts that it needs from those before it.
+func (s *Site) open(ctx context.Context) error {
+	providers, err := s.openInventory()
+	if err != nil {
+		return err
+	}
+	siteClock, auth, err := s.openTrust()
+	if err != nil {
+		return err
+	}
+	// The port may be in use, so listen before the site is changed.
+	if err := s.listen(ctx); err != nil {
+		return err
+	}
+	if err := s.listenMetrics(); err != nil {
+		return err
+	}
+	st, records, err := s.openRecords(siteClock)
+	if err != nil {
+		return err
+	}
+	inv, err := s.openFound(st)
+	if err != nil {
+		return err
+	}
+	rules, err := s.openPolicy(inv)
+	if err != nil {
+		return err
+	}
+	services, runner, err := s.openRunner(st, providers)
+	if err != nil {
+		return err
+	}
+	s.aggregate = s.openAggregate(st, records, providers, rules, services, runner)
+	if err := s.reportInventory(ctx, st, s.aggregate); err != nil {
+		return err
+	}
+	plan, err := s.openMaintenance(ctx, st, s.aggregate)
+	if err != nil {
+		return err
+	}
+	if s.trial, err = s.openAuthority(siteClock, auth); err != nil {
+		return err
+	}
+	if err := s.openServer(st, records, auth, plan, runner); err != nil {
+		return err
+	}
+	s.openSocket()
+	return nil
+}
+
 // openRunner also finds the services of providers.
-func (s *Site) openRunner(context.Context) error {
+func (s *Site) openRunner(st *store.Store, providers *ProviderSet) (*companions, *work.Runner, error) {
 	c := s.config
 	needed, err := s.usedProviders()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	s.companions = newCompanions(findCompanions(c.Providers, needed), s.log)
 	if !c.readOnly {
 		lock, err := lockProviders(c.Providers, s.log)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		s.onClose(lock.Close)
 	}
 	s.runner = work.New(work.Config{
-		Store:      s.store,
+		Store:      st,
 		Components: Components(s.inventory.Load),
 		Interfaces: Interfaces(s.inventory.Load),
-		Providers:  s.providers.get,
+		Providers:  providers.get,
 		Await: func(ctx context.Context) {
 			s.companions.start(ctx) // before the first calls of providers, which would fail
 			s.working.Store(true)
@@ -89,71 +127,71 @@ func (s *Site) openRunner(context.Context) error {
 		Found:               s.reportFound,
 		Limits:              work.Limits{OrphansAfter: c.OrphansAfter, Poll: c.PollProviders, Silent: 3 * c.PollProviders},
 	})
-	return nil
+	return s.companions, s.runner, nil
 }
 
-func (s *Site) openAggregate(context.Context) error {
+func (s *Site) openAggregate(st *store.Store, records *audit.Log, providers *ProviderSet, rules *policyFile, services *companions, runner *work.Runner) *service.Service {
 	c := s.config
-	s.aggregate = service.New(service.Config{
-		Store:                 s.store,
+	return service.New(service.Config{
+		Store:                 st,
 		Inventory:             &s.inventory,
 		Leases:                service.Leases(c.Leases),
-		Policy:                s.policy.policy,
+		Policy:                rules.policy,
 		GeneratedBy:           "patchbay " + SoftwareVersion(),
 		EmptyDescribeNotFound: c.EmptyDescribe == "not-found",
 		ASCIIManifests:        c.ASCIIManifests,
 		ManifestExtensions:    c.ManifestExtensions,
 		Reading:               c.ReadOptions(s.inventory.Load()),
-		Runner:                s.runner,
-		Settled:               s.audit.Settled,
-		HasStages:             s.providers.HasStages,
-		ChangesNodes:          s.providers.ChangesNodes,
+		Runner:                runner,
+		Settled:               records.Settled,
+		HasStages:             providers.HasStages,
+		ChangesNodes:          providers.ChangesNodes,
 		Compile:               c.expand,
 		URL:                   func() string { return s.PublicURL },
 		Prober: dryrun.New(dryrun.Config{
 			Components: Components(s.inventory.Load),
 			Interfaces: Interfaces(s.inventory.Load),
-			Providers:  s.companions.awaitStart(s.providers.DryRunProvider),
+			Providers:  services.awaitStart(providers.DryRunProvider),
 			Log:        s.log,
 		}),
 	})
-	return nil
 }
 
 // openInventory also opens the providers that the inventory names.
-func (s *Site) openInventory(context.Context) error {
+func (s *Site) openInventory() (*ProviderSet, error) {
 	c := s.config
 	if err := c.checkFiles(); err != nil {
-		return err
+		return nil, err
 	}
 	inv, err := c.LoadInventory()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.providers, err = loadProviders(c.Providers, inv, c.Inventory, s.log); err != nil {
-		return err
+		return nil, err
 	}
 	s.inventory.Store(inv.WithCleaning(s.providers.cleaningTimes()))
-	return nil
+	return s.providers, nil
 }
 
-func (s *Site) openPolicy(context.Context) error {
-	c, inv := s.config, s.inventory.Load()
-	s.policy = &policyFile{file: c.Policy, site: PolicySite(inv), log: s.log, policy: policy.New(nil)}
-	return s.policy.apply(func() (*policy.Rules, error) { return c.LoadPolicy(inv) })
-}
-
-func (s *Site) openRecords(context.Context) (err error) {
+func (s *Site) openPolicy(inv *inventory.Inventory) (*policyFile, error) {
 	c := s.config
-	if s.store, err = c.openStore(s.clock.Now, s.logBroken); err != nil {
-		return err
+	s.policy = &policyFile{file: c.Policy, site: PolicySite(inv), log: s.log, policy: policy.New(nil)}
+	return s.policy, s.policy.apply(func() (*policy.Rules, error) { return c.LoadPolicy(inv) })
+}
+
+// openRecords opens the store, the audit and the hooks.
+func (s *Site) openRecords(siteClock *clock.Clock) (_ *store.Store, _ *audit.Log, err error) {
+	c := s.config
+	if s.store, err = c.openStore(siteClock.Now, s.logBroken); err != nil {
+		return nil, nil, err
 	}
 	s.onClose(s.store.Close)
-	if s.audit, err = audit.Open(c.Audit, s.store, audit.Options{Log: s.log, Now: s.clock.Now}); err != nil {
-		return err
+	if s.audit, err = audit.Open(c.Audit, s.store, audit.Options{Log: s.log, Now: siteClock.Now}); err != nil {
+		return nil, nil, err
 	}
 	s.onClose(s.audit.Close)
-	return s.openHooks()
+	return s.store, s.audit, s.openHooks(s.store)
 }
 
 func (s *Site) logBroken(reason error) {
@@ -161,15 +199,15 @@ func (s *Site) logBroken(reason error) {
 }
 
 // openMaintenance locks the site down if the site is read-only or has just been restored.
-func (s *Site) openMaintenance(ctx context.Context) error {
-	s.maintenance = newMaintenanceFile(s.config.Maintenance, s.inventory.Load, s.store, s.aggregate, s.log)
+func (s *Site) openMaintenance(ctx context.Context, st *store.Store, aggregate *service.Service) (*maintenanceFile, error) {
+	s.maintenance = newMaintenanceFile(s.config.Maintenance, s.inventory.Load, st, aggregate, s.log)
 	if s.config.readOnly {
 		s.maintenance.extra.lockdown = &maintenance.Lockdown{Text: errReadOnly.Error()}
 	}
 	if err := s.lockRestored(); err != nil {
-		return err
+		return nil, err
 	}
-	return s.maintenance.read(ctx)
+	return s.maintenance, s.maintenance.read(ctx)
 }
 
 // listen opens the listeners for clients and for the admin address, and determines the URLs.
@@ -210,7 +248,7 @@ func closeListener(l net.Listener) func() error {
 	return func() error { l.Close(); return nil }
 }
 
-func (s *Site) listenMetrics(context.Context) (err error) {
+func (s *Site) listenMetrics() (err error) {
 	if s.config.Metrics.Listen == "" {
 		return nil
 	}
@@ -250,18 +288,18 @@ func (e *portInUseError) Error() string {
 
 func (*portInUseError) Unwrap() error { return syscall.EADDRINUSE }
 
-func (s *Site) openServer(context.Context) error {
+func (s *Site) openServer(st *store.Store, records *audit.Log, auth *credentials.Authorizer, plan *maintenanceFile, runner *work.Runner) error {
 	c := s.config
 	s.operations = operate.New(operate.Config{
-		Store: s.store, Inventory: s.inventory.Load, Plan: s.maintenance.shown.Load, Wake: s.runner.Wake, Manifest: s.aggregate.Inspect, Reading: c.ReadOptions,
-		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Orphans: s.orphanCounts, Silent: s.runner.Silent,
+		Store: st, Inventory: s.inventory.Load, Plan: plan.shown.Load, Wake: runner.Wake, Manifest: s.aggregate.Inspect, Reading: c.ReadOptions,
+		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Orphans: s.orphanCounts, Silent: runner.Silent,
 	})
 	var admit func() error
 	if c.AuditRequired {
-		admit = s.audit.Admit
+		admit = records.Admit
 	}
 	inv := s.inventory.Load()
-	s.api = api.New(s.aggregate, s.auth, api.Config{
+	s.api = api.New(s.aggregate, auth, api.Config{
 		Admit:           admit,
 		Now:             s.clock.Now,
 		Manager:         inv.Manager,
@@ -274,7 +312,7 @@ func (s *Site) openServer(context.Context) error {
 		API:            s.api,
 		Authority:      s.authority(),
 		Log:            s.log,
-		Audit:          s.audit.Call,
+		Audit:          records.Call,
 		PublicURL:      s.PublicURL,
 		Chain:          peerChain,
 		CallerName:     s.callerName,
@@ -285,7 +323,7 @@ func (s *Site) openServer(context.Context) error {
 		Numbers:        s.numbers(),
 		Durations:      []*server.Durations{s.providers.calls},
 	})
-	return s.audit.Start(c.Authority)
+	return records.Start(c.Authority)
 }
 
 // manifest is for the provider of the sliver.
@@ -299,11 +337,12 @@ func (s *Site) manifest(sliver string) ([]byte, error) {
 
 // openSocket must run last, because only the process that has opened the store may replace the
 // socket. If it fails, the site still serves calls.
-func (s *Site) openSocket(context.Context) (err error) {
-	if s.socket, err = listenSocket(filepath.Join(filepath.Dir(s.config.Origin.File), SocketName), s.log); err != nil {
+func (s *Site) openSocket() {
+	socket, err := listenSocket(filepath.Join(filepath.Dir(s.config.Origin.File), SocketName), s.log)
+	if err != nil {
 		s.log.Warn("the admin socket cannot be opened; providers cannot get manifests, and commands must read the site's files", "error", err)
-		return nil
+		return
 	}
-	s.onClose(func() error { s.socket.remove(); return nil })
-	return nil
+	s.socket = socket
+	s.onClose(func() error { socket.remove(); return nil })
 }

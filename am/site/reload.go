@@ -18,6 +18,7 @@ import (
 	"patchbay/am/audit"
 	"patchbay/am/display"
 	"patchbay/am/maintenance"
+	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/inventory"
 )
@@ -250,8 +251,8 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 
 // reportInventory logs the consequences for existing slivers at the start, because the file may
 // have changed since the last run. It fails if the inventory clashes with slivers.
-func (s *Site) reportInventory(ctx context.Context) error {
-	slivers, err := s.store.Slivers()
+func (s *Site) reportInventory(ctx context.Context, st *store.Store, aggregate *service.Service) error {
+	slivers, err := st.Slivers()
 	if err == nil {
 		err = inventory.CheckClash(s.inventory.Load(), s.config.Inventory, slivers)
 	}
@@ -259,13 +260,13 @@ func (s *Site) reportInventory(ctx context.Context) error {
 		return err
 	}
 	if !s.config.readOnly {
-		if err := s.aggregate.FillInRecords(ctx); err != nil {
+		if err := aggregate.FillInRecords(ctx); err != nil {
 			return err
 		}
 	}
 	r := &ReloadReport{File: s.config.Inventory}
 	inv := s.inventory.Load()
-	if err := r.compareSlivers(nil, inv, s.store, s.providers.checkUsable); err != nil {
+	if err := r.compareSlivers(nil, inv, st, s.providers.checkUsable); err != nil {
 		return err
 	}
 	if !s.isLoggedInventory(inv) {

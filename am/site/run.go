@@ -225,8 +225,8 @@ func (s *Site) AdminURL() string {
 	return "http://" + s.admin.Addr().String()
 }
 
-func (s *Site) openHooks() (err error) {
-	s.hooks, err = hook.New(hook.Config{Store: s.store, Hooks: s.config.hooks(), Log: s.log})
+func (s *Site) openHooks(st *store.Store) (err error) {
+	s.hooks, err = hook.New(hook.Config{Store: st, Hooks: s.config.hooks(), Log: s.log})
 	for i := range s.config.Hooks {
 		if err := s.config.Hooks[i].Check(); err != nil {
 			s.log.Error("a hook cannot be used; its events wait", "hook", s.config.Hooks[i].Name, "error", err)

@@ -34,11 +34,11 @@ func (c CredentialsConfig) Certificates() cert.Options {
 	return cert.Options{SHA1: c.SHA1Certificates, MinRSABits: c.MinRSABits}
 }
 
-func (s *Site) openTrust(context.Context) (err error) {
+func (s *Site) openTrust() (_ *clock.Clock, _ *credentials.Authorizer, err error) {
 	c := s.config
 	s.clock = clock.New(clock.Options{Jump: c.ClockJump})
 	if err := s.loadAnchors(); err != nil {
-		return err
+		return nil, nil, err
 	}
 	s.auth = credentials.New(s.anchors.Load(), credentials.Config{
 		SHA1Signatures:   c.Credentials.SHA1Signatures,
@@ -51,7 +51,7 @@ func (s *Site) openTrust(context.Context) (err error) {
 	if s.tls, err = mtls.New(c.TLS(s.log)); err == nil {
 		s.onClose(func() error { s.tls.Close(); return nil })
 	}
-	return err
+	return s.clock, s.auth, err
 }
 
 // loadAnchors fails if the folder has no trusted certificate.
