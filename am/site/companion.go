@@ -124,11 +124,11 @@ func (c *Companion) trustedCommand() ([]string, error) {
 	}
 	name := filepath.Base(c.Command[0])
 	if !strings.HasPrefix(name, "patchbay-") || !slices.Equal(c.Command[1:], []string{"up", c.File}) {
-		return nil, fmt.Errorf("the site belongs to user %d, so root starts only a program patchbay-… beside its own, with the arguments up and %s; start the service yourself: %s", uid, filepath.Base(c.File), display.AsRoot(c.Command...))
+		return nil, fmt.Errorf("%s belongs to user %d or can be changed by a group, so root starts only a program patchbay-… beside its own, with the arguments up and %s; start the service yourself: %s", c.File, uid, filepath.Base(c.File), display.AsRoot(c.Command...))
 	}
 	trusted := filepath.Join(filepath.Dir(self), name)
 	if _, err := os.Stat(trusted); err != nil {
-		return nil, fmt.Errorf("the site belongs to user %d, so root starts only the %s beside its own program, and that one is missing (%w); install it there, or start the service yourself: %s", uid, name, err, display.AsRoot(c.Command...))
+		return nil, fmt.Errorf("%s belongs to user %d or can be changed by a group, so root starts only the %s beside its own program, and that one is missing (%w); install it there, or start the service yourself: %s", c.File, uid, name, err, display.AsRoot(c.Command...))
 	}
 	return append([]string{trusted}, c.Command[1:]...), nil
 }

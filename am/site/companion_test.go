@@ -240,7 +240,7 @@ func TestRootStartsNoProgramThatTheOwnerOfASiteNames(t *testing.T) {
 	}
 	s.start(t.Context())
 	s.stop()
-	has(t, s.log.String(), "the site belongs to user 12345", "beside its own program, and that one is missing", "start the service yourself: "+s.dir+"/patchbay-local up")
+	has(t, s.log.String(), "local.yaml belongs to user 12345", "beside its own program, and that one is missing", "start the service yourself: "+s.dir+"/patchbay-local up")
 	if _, err := os.Stat(filepath.Join(s.dir, "pid")); err == nil {
 		t.Error("it was started")
 	}
@@ -254,8 +254,29 @@ func TestRootStartsNoProgramThatTheOwnerOfASiteNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.Remove(beside) })
-	if words, err := s.list[0].trustedCommand(); err != nil || words[0] != beside {
+	c := s.list[0]
+	if words, err := c.trustedCommand(); err != nil || words[0] != beside {
 		t.Errorf("%q, %v", words, err)
+	}
+	for _, words := range [][]string{{"/bin/rm", "up", c.File}, {"/x/patchbay-local", "clean", c.File}, {"/x/patchbay-local", "up", "--state", "/etc", c.File}} {
+		if _, err := (&Companion{File: c.File, Command: words}).trustedCommand(); err == nil || !strings.Contains(err.Error(), "with the arguments up and local.yaml") {
+			t.Errorf("%q: %v", words, err)
+		}
+	}
+
+	// In a site of root, the file with the metadata counts.
+	c = &Companion{File: filepath.Join(t.TempDir(), "local.yaml"), Command: []string{"/bin/rm", "-f"}}
+	if err := os.WriteFile(c.File, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if words, err := c.trustedCommand(); err != nil || words[0] != "/bin/rm" {
+		t.Errorf("of root: %q, %v", words, err)
+	}
+	if err := os.Chmod(c.File, 0o664); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.trustedCommand(); err == nil {
+		t.Error("a group may name the program of root")
 	}
 }
 

@@ -93,6 +93,10 @@ func (p *Provider) Describe(ctx context.Context) (s Settings, metadata string, e
 	if err := yaml.Unmarshal(out, &answer); err != nil {
 		return s, "", errors.New(plainYAML(err))
 	}
+	answer.Settings.Help = clean(answer.Settings.Help, maxMessage)
+	for i := range answer.Settings.Problems {
+		answer.Settings.Problems[i].Message = clean(answer.Settings.Problems[i].Message, maxMessage)
+	}
 	metadata, _, _ = strings.Cut(string(out), "\nsettings:")
 	return answer.Settings, metadata, nil
 }
