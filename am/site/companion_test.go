@@ -25,7 +25,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// standIn is a testbed whose program is a script. The test answers at its socket.
+// standIn is a service whose program is a script. The test answers at its socket.
 type standIn struct {
 	*companions
 	t   *testing.T

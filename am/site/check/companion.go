@@ -53,7 +53,7 @@ func (k *Checker) companion(ctx context.Context, c *site.Companion, inv *invento
 }
 
 // missingImages returns the images that the inventory offers on components of a provider, but
-// that its testbed lacks. An empty existing means that the testbed does not list its images; then
+// that it lacks. An empty existing means that the provider does not list its images; then
 // missingImages returns none.
 func missingImages(provider string, inv *inventory.Inventory, existing []string) (missing []string) {
 	if inv == nil || len(existing) == 0 {

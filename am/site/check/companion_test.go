@@ -7,7 +7,7 @@ import (
 	"patchbay/inventory"
 )
 
-func TestImagesThatTheTestbedDoesNotHave(t *testing.T) {
+func TestImagesThatTheProviderDoesNotHave(t *testing.T) {
 	host, ghost := &inventory.Image{Name: "host"}, &inventory.Image{Name: "ghost"}
 	both := &inventory.SliverType{Images: []*inventory.Image{host, ghost}}
 	inv := &inventory.Inventory{Components: []*inventory.Component{
