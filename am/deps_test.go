@@ -35,93 +35,86 @@ const allowedImports = `
 0  credentials/rule
 0  am/budget
 0  am/testkit/wait
-0  am/testkit/require                  go.uber.org/goleak
-0  am/testkit/hoststate                github.com/vishvananda/netlink
-1  am/testkit/netlab                am/testkit/require github.com/vishvananda/netlink golang.org/x/sys
-1  am/testkit/disk                  am/testkit/require golang.org/x/sys
-0  am/fileowner                     golang.org/x/sys
-1  am/executable                    am/fileowner golang.org/x/sys
-0  am/durable                       github.com/google/renameio/v2
+0  am/testkit/require             go.uber.org/goleak
+0  am/testkit/hoststate           github.com/vishvananda/netlink
+1  am/testkit/netlab              am/testkit/require github.com/vishvananda/netlink golang.org/x/sys
+1  am/testkit/disk                am/testkit/require golang.org/x/sys
+0  am/fileowner                   golang.org/x/sys
+1  am/executable                  am/fileowner golang.org/x/sys
+0  am/durable                     github.com/google/renameio/v2
 0  am/display
-1  am/clock                         golang.org/x/sys
-1  am                               am/urn rspec/hostname rspec/setup
-1  schemas/yamlfile                  inventory/suggest go.yaml.in/yaml/v3
-1  schemas/xmltree                  am/display credentials/rule schemas C github.com/lestrrat-go/libxml2
-1  credentials/cert                 am/display am/urn credentials/rule golang.org/x/crypto
-2  credentials/dsig                 am/display credentials/cert credentials/rule schemas/xmltree golang.org/x/crypto
-2  inventory                        am am/urn schemas/yamlfile inventory/nameset rspec/match rspec/setup go.yaml.in/yaml/v3 golang.org/x/sys
-3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
-3  credentials/trial                am/durable am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
-4  credentials/trial/trialtest      am/urn credentials/trial
-3  rspec                            am/urn inventory/suggest rspec/match schemas schemas/xmltree rspec/setup rspec/hostname
-3  inventory/provider               am am/display am/executable am/urn rspec/match go.yaml.in/yaml/v3
-3  am/store                         am am/durable am/fileowner am/urn go.etcd.io/bbolt
-4  inventory/provider/providertest  am inventory/provider rspec/match github.com/google/uuid
-3  am/maintenance                   am/durable am/fileowner schemas/yamlfile inventory/nameset go.yaml.in/yaml/v3
-4  rspec/generate                   inventory rspec rspec/match schemas
-5  rspec/radl                       am/display am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup rspec/view schemas schemas/xmltree go.yaml.in/yaml/v3
-5  rspec/blueprint                  am/display inventory inventory/suggest schemas/yamlfile rspec rspec/generate rspec/match rspec/setup go.yaml.in/yaml/v3 rspec/hostname
-6  rspec/compile                    inventory rspec rspec/blueprint rspec/generate rspec/radl golang.org/x/sys
-2  rspec/view                       am/urn schemas schemas/xmltree
-3  rspec/draw                       rspec/view
+1  am/clock                       golang.org/x/sys
+1  am                             am/urn rspec/hostname rspec/setup
+1  schemas/yamlfile               inventory/suggest go.yaml.in/yaml/v3
+1  schemas/xmltree                am/display credentials/rule schemas C github.com/lestrrat-go/libxml2
+1  credentials/cert               am/display am/urn credentials/rule golang.org/x/crypto
+2  credentials/dsig               am/display credentials/cert credentials/rule schemas/xmltree golang.org/x/crypto
+2  inventory                      am am/urn inventory/nameset rspec/match rspec/setup schemas/yamlfile go.yaml.in/yaml/v3 golang.org/x/sys
+3  credentials                    am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
+3  credentials/trial              am/durable am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
+4  credentials/trial/trialtest    am/urn credentials/trial
+3  rspec                          am/urn inventory/suggest rspec/hostname rspec/match rspec/setup schemas schemas/xmltree
+3  inventory/provider             am am/display am/executable am/urn rspec/match go.yaml.in/yaml/v3
+3  am/store                       am am/durable am/fileowner am/urn go.etcd.io/bbolt
+4  inventory/provider/providertest am inventory/provider rspec/match github.com/google/uuid
+3  am/maintenance                 am/durable am/fileowner inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
+4  rspec/generate                 inventory rspec rspec/match schemas
+5  rspec/radl                     am/display am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup rspec/view schemas schemas/xmltree go.yaml.in/yaml/v3
+5  rspec/blueprint                am/display inventory inventory/suggest rspec rspec/generate rspec/hostname rspec/match rspec/setup schemas/yamlfile go.yaml.in/yaml/v3
+6  rspec/compile                  inventory rspec rspec/blueprint rspec/generate rspec/radl golang.org/x/sys
+2  rspec/view                     am/urn schemas schemas/xmltree
+3  rspec/draw                     rspec/view
 4  rspec/manifesttest
-4  inventory/simulated              inventory/provider schemas/yamlfile go.yaml.in/yaml/v3 rspec/setup
-4  am/lease                         am am/store am/urn
-4  am/policy                        am am/display am/urn schemas/yamlfile inventory/nameset go.yaml.in/yaml/v3
-4  am/audit                         am am/display am/fileowner am/store am/urn
-4  am/binder                        am am/maintenance am/urn inventory inventory/suggest rspec rspec/match
-5  am/work                          am am/lease am/store am/urn inventory/provider github.com/google/uuid
-5  am/dryrun                         am am/urn inventory/provider
-5  am/hook                          am am/executable am/store am/urn golang.org/x/sys
-5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory inventory/suggest rspec rspec/match github.com/google/uuid rspec/setup rspec/hostname
-6  am/operate                       am am/binder am/display am/lease am/maintenance am/policy am/store am/urn inventory inventory/suggest rspec
+4  inventory/simulated            inventory/provider rspec/setup schemas/yamlfile go.yaml.in/yaml/v3
+4  am/lease                       am am/store am/urn
+4  am/policy                      am am/display am/urn inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
+4  am/audit                       am am/display am/fileowner am/store am/urn
+4  am/binder                      am am/maintenance am/urn inventory inventory/suggest rspec rspec/match
+5  am/work                        am am/lease am/store am/urn inventory/provider github.com/google/uuid
+5  am/dryrun                      am am/urn inventory/provider
+5  am/hook                        am am/executable am/store am/urn golang.org/x/sys
+5  am/service                     am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory inventory/suggest rspec rspec/hostname rspec/match rspec/setup github.com/google/uuid
+6  am/operate                     am am/binder am/display am/lease am/maintenance am/policy am/store am/urn inventory inventory/suggest rspec
 7  am/modeltest
-6  am/api                           am am/service am/store am/urn am/xmlrpc credentials rspec schemas golang.org/x/crypto
-6  am/mtls                          C
-7  am/server                        am am/api am/audit am/budget am/display am/xmlrpc github.com/prometheus/client_golang
-7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
-7  am/authority                     am am/api am/display am/durable am/fileowner am/urn am/xmlrpc credentials credentials/cert credentials/trial inventory/suggest github.com/google/uuid go.etcd.io/bbolt
-8  am/experiment                     am am/client am/urn rspec rspec/view rspec/radl rspec/setup schemas/xmltree go.yaml.in/yaml/v3 rspec/hostname
-8  am/conformance                    am/client am/urn am/xmlrpc credentials/trial rspec/view schemas schemas/xmltree golang.org/x/crypto
-<<<<<<< HEAD
-8  am/site                          am am/api am/audit am/authority am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local am/fdsocket am/supervisor inventory/suggest inventory/provider schemas/yamlfile rspec rspec/blueprint rspec/compile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
-9  am/site/check                    am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/provider/providertest schemas/yamlfile rspec rspec/blueprint rspec/compile schemas schemas/xmltree go.yaml.in/yaml/v3 rspec/setup
-9  am/site/create                   am/site am/urn credentials/trial inventory inventory/local inventory/osinfo inventory/provider inventory/simulated golang.org/x/sys
-9  am/client/userfolder             am/authority am/display am/fileowner am/site am/urn credentials/cert credentials/trial inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
-10  am/client/ownsite                am/client/userfolder am/display am/fileowner am/site am/site/create am/urn credentials/trial inventory/local golang.org/x/sys
-11  am/client/session                am am/client am/client/ownsite am/client/userfolder am/display am/experiment am/fileowner am/site am/site/create am/urn am/xmlrpc credentials/cert inventory inventory/suggest
-12  cmd/patchbay                     am am/audit am/authority am/client am/client/ownsite am/client/session am/client/userfolder am/conformance am/display am/durable am/experiment am/fileowner am/maintenance am/operate am/site am/site/check am/site/create am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory am/supervisor inventory/nameset inventory/provider inventory/suggest rspec rspec/compile rspec/draw rspec/view schemas schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
-=======
-8  am/site                          am am/api am/audit am/authority am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory am/fdsocket am/supervisor inventory/suggest inventory/provider schemas/yamlfile rspec rspec/blueprint rspec/compile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
-9  am/site/check                    am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/suggest inventory/provider inventory/provider/providertest schemas/yamlfile rspec rspec/blueprint rspec/compile schemas schemas/xmltree go.yaml.in/yaml/v3 rspec/setup
-9  am/site/create                   am/executable am/site am/urn credentials/trial inventory inventory/osinfo inventory/provider inventory/simulated golang.org/x/sys
-10  cmd/patchbay                     am am/audit am/authority am/client am/conformance am/display am/durable am/experiment am/fileowner am/maintenance am/operate am/site am/site/check am/site/create am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory am/supervisor inventory/provider inventory/suggest inventory/nameset schemas/yamlfile rspec rspec/compile rspec/draw rspec/view schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys
->>>>>>> f571a7dc (schemas/yamlfile: move out of inventory, since all files of operators use it)
-0  am/fdsocket             golang.org/x/sys
-0  inventory/local/sandbox          golang.org/x/sys
-0  inventory/local/cgroup           golang.org/x/sys
+6  am/api                         am am/service am/store am/urn am/xmlrpc credentials rspec schemas golang.org/x/crypto
+6  am/mtls                        C
+7  am/server                      am am/api am/audit am/budget am/display am/xmlrpc github.com/prometheus/client_golang
+7  am/client                      am am/xmlrpc github.com/kolo/xmlrpc
+7  am/authority                   am am/api am/display am/durable am/fileowner am/urn am/xmlrpc credentials credentials/cert credentials/trial inventory/suggest github.com/google/uuid go.etcd.io/bbolt
+8  am/experiment                  am am/client am/urn rspec rspec/hostname rspec/radl rspec/setup rspec/view schemas/xmltree go.yaml.in/yaml/v3
+8  am/conformance                 am/client am/urn am/xmlrpc credentials/trial rspec/view schemas schemas/xmltree golang.org/x/crypto
+8  am/site                        am am/api am/audit am/authority am/clock am/display am/dryrun am/durable am/fdsocket am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/server am/service am/store am/supervisor am/urn am/work credentials credentials/cert inventory inventory/provider inventory/suggest rspec rspec/blueprint rspec/compile schemas/yamlfile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+9  am/site/check                  am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest inventory/suggest rspec rspec/blueprint rspec/compile rspec/setup schemas schemas/xmltree schemas/yamlfile go.yaml.in/yaml/v3
+9  am/site/create                 am/executable am/site am/urn credentials/trial inventory inventory/osinfo inventory/provider inventory/simulated golang.org/x/sys
+9  am/client/userfolder           am/authority am/display am/fileowner am/site am/urn credentials/cert credentials/trial inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
+10  am/client/ownsite              am/client/userfolder am/display am/fileowner am/site am/site/create am/urn credentials/trial golang.org/x/sys
+11  am/client/session              am am/client am/client/ownsite am/client/userfolder am/display am/experiment am/fileowner am/site am/site/create am/urn am/xmlrpc credentials/cert inventory inventory/suggest
+12  cmd/patchbay                   am am/audit am/authority am/client am/client/ownsite am/client/session am/client/userfolder am/conformance am/display am/durable am/experiment am/fileowner am/maintenance am/operate am/site am/site/check am/site/create am/store am/supervisor am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/suggest rspec rspec/compile rspec/draw rspec/view schemas schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
+0  am/fdsocket                    golang.org/x/sys
+0  inventory/local/sandbox        golang.org/x/sys
+0  inventory/local/cgroup         golang.org/x/sys
 0  inventory/local/hostalloc
 0  am/supervisor
-1  inventory/local/linktest         inventory/local/netspace inventory/local/sandbox golang.org/x/sys
-0  inventory/osinfo           golang.org/x/sys
-1  inventory/local/sysctl           am/durable golang.org/x/sys
-1  inventory/local/setup            am/durable github.com/ulikunitz/xz golang.org/x/sys rspec/setup
-3  inventory/local/steprunner       inventory inventory/local/setup rspec/setup golang.org/x/sys
-1  inventory/local/agent            am/fdsocket github.com/pkg/sftp golang.org/x/sys rspec/hostname
-2  inventory/local/node             inventory/local/agent inventory/local/cgroup inventory/local/sandbox am/fdsocket golang.org/x/sys rspec/hostname
-2  inventory/local/gateway          inventory/local/agent inventory/local/sandbox am/supervisor am/fdsocket golang.org/x/crypto golang.org/x/sys
-2  inventory/local/vswitch            inventory/local/sandbox am/supervisor am/fdsocket golang.org/x/sys
-0  inventory/local/netspace         github.com/vishvananda/netlink golang.org/x/sys
-3  inventory/local/fabric           inventory/local/netspace inventory/local/vswitch github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
+1  inventory/local/linktest       inventory/local/netspace inventory/local/sandbox golang.org/x/sys
+0  inventory/osinfo               golang.org/x/sys
+1  inventory/local/sysctl         am/durable golang.org/x/sys
+1  inventory/local/setup          am/durable rspec/setup github.com/ulikunitz/xz golang.org/x/sys
+3  inventory/local/steprunner     inventory inventory/local/setup rspec/setup golang.org/x/sys
+1  inventory/local/agent          am/fdsocket rspec/hostname github.com/pkg/sftp golang.org/x/sys
+2  inventory/local/node           am/fdsocket inventory/local/agent inventory/local/cgroup inventory/local/sandbox rspec/hostname golang.org/x/sys
+2  inventory/local/gateway        am/fdsocket am/supervisor inventory/local/agent inventory/local/sandbox golang.org/x/crypto golang.org/x/sys
+2  inventory/local/vswitch        am/fdsocket am/supervisor inventory/local/sandbox golang.org/x/sys
+0  inventory/local/netspace       github.com/vishvananda/netlink golang.org/x/sys
+3  inventory/local/fabric         inventory/local/netspace inventory/local/vswitch github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
 3  inventory/local/egress         am/durable inventory/local/netspace github.com/google/nftables github.com/vishvananda/netlink golang.org/x/sys
-3  inventory/local/image            inventory/local/node golang.org/x/sys
-4  inventory/local/doctor           inventory/local/cgroup inventory/local/sandbox inventory/local/fabric inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/sysctl golang.org/x/sys
-5  inventory/local                  am/fdsocket inventory/suggest inventory/provider schemas/yamlfile go.yaml.in/yaml/v3
-6  inventory/local/testbed          am/durable am/fileowner inventory inventory/local inventory/osinfo schemas/yamlfile inventory/local/agent inventory/local/hostalloc inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/setup inventory/local/steprunner am/supervisor inventory/local/sysctl am/fdsocket inventory/provider rspec/match rspec/setup golang.org/x/crypto golang.org/x/sys rspec/hostname
-6  inventory/lxd/inside             am/durable inventory/local/agent inventory/local/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
-7  inventory/lxd                    am/display am/durable am/fileowner am/maintenance inventory inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider schemas/yamlfile rspec/match rspec/setup github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys rspec/hostname
-8  cmd/patchbay-lxd                 am/fileowner inventory/local/agent inventory/local/setup inventory/lxd inventory/lxd/inside github.com/spf13/cobra golang.org/x/sys
-8  cmd/patchbay-local               inventory inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/linktest inventory/local/image inventory/local/node inventory/local/vswitch inventory/local/setup inventory/local/testbed am/fdsocket inventory/simulated github.com/spf13/cobra golang.org/x/sys
+3  inventory/local/image          inventory/local/node golang.org/x/sys
+4  inventory/local/doctor         inventory/local/cgroup inventory/local/egress inventory/local/fabric inventory/local/image inventory/local/node inventory/local/sandbox inventory/local/sysctl inventory/local/vswitch golang.org/x/sys
+5  inventory/local                am/fdsocket inventory/provider inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
+6  inventory/local/testbed        am/durable am/fdsocket am/fileowner am/supervisor inventory inventory/local inventory/local/agent inventory/local/egress inventory/local/fabric inventory/local/gateway inventory/local/hostalloc inventory/local/image inventory/local/node inventory/local/setup inventory/local/steprunner inventory/local/sysctl inventory/local/vswitch inventory/osinfo inventory/provider rspec/hostname rspec/match rspec/setup schemas/yamlfile golang.org/x/crypto golang.org/x/sys
+6  inventory/lxd/inside           am/durable inventory/local/agent inventory/local/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
+7  inventory/lxd                  am/display am/durable am/fileowner am/maintenance inventory inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider rspec/hostname rspec/match rspec/setup schemas/yamlfile github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys
+8  cmd/patchbay-lxd               am/fileowner inventory/local/agent inventory/local/setup inventory/lxd inventory/lxd/inside github.com/spf13/cobra golang.org/x/sys
+8  cmd/patchbay-local             am/fdsocket inventory inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/linktest inventory/local/node inventory/local/setup inventory/local/testbed inventory/local/vswitch inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 
 // localModules are the modules that the static binary is made of.

@@ -19,7 +19,6 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
-	"patchbay/inventory/local"
 )
 
 // serve starts the server in the background unless it is running, and waits for its first
