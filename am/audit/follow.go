@@ -13,11 +13,7 @@ import (
 func (l *Log) follow(written []store.ChangeSet) {
 	var entries []am.JournalEntry
 	for _, cs := range written {
-		for _, r := range cs.Put {
-			if e, ok := r.Value.(am.JournalEntry); ok {
-				entries = append(entries, e)
-			}
-		}
+		entries = append(entries, cs.Journal...)
 	}
 	if len(entries) == 0 {
 		return

@@ -51,10 +51,9 @@ func heldIn(cs store.ChangeSet) (list []held) {
 			list = append(list, held{key: k.ID})
 		}
 	}
-	for _, r := range cs.Put {
-		if s, ok := r.Value.(am.Sliver); ok {
-			list = append(list, held{key: r.Key.ID, urn: s.URN.String(), line: holdsLine(&s)})
-		}
+	for i := range cs.Slivers {
+		s := &cs.Slivers[i]
+		list = append(list, held{key: s.URN.Key(), urn: s.URN.String(), line: holdsLine(s)})
 	}
 	return list
 }

@@ -3,7 +3,6 @@ package hook
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,7 +116,7 @@ func (r *Runner) deliver(ctx context.Context) error {
 // wakeReader wakes the reader if a change has messages.
 func (r *Runner) wakeReader(written []store.ChangeSet) {
 	for _, cs := range written {
-		if slices.ContainsFunc(cs.Put, func(x store.Record) bool { return x.Key.Kind == store.Events }) {
+		if len(cs.Messages) > 0 {
 			wake(r.posted)
 		}
 	}

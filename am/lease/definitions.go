@@ -19,13 +19,13 @@ func Undefine(v *store.View, cs *store.ChangeSet, slice urn.URN) error {
 	if err != nil {
 		return err
 	}
-	remove(cs, definitionKeys(rec))
+	cs.Drop(definitionKeys(rec)...)
 	empty := true
 	if err := v.EachOf(slice, func(store.Key) bool { return false }, func(am.Sliver) bool { empty = false; return false }); err != nil {
 		return err
 	}
 	if empty && rec.Shutdown.IsZero() {
-		remove(cs, []store.Key{store.SliceKey(slice)})
+		cs.Drop(store.SliceKey(slice))
 		return nil
 	}
 	rec.Serial++

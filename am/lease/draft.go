@@ -21,13 +21,11 @@ func draftOf(v *store.View, cs *store.ChangeSet) *draft {
 	for _, k := range cs.Delete {
 		d.deleted[k] = true
 	}
-	for _, r := range cs.Put {
-		switch x := r.Value.(type) {
-		case am.Slice:
-			d.put[x.URN.Key()] = x
-		case am.Sliver:
-			d.slivers[x.Slice.Key()] = append(d.slivers[x.Slice.Key()], x)
-		}
+	for _, s := range cs.Slices {
+		d.put[s.URN.Key()] = s
+	}
+	for _, s := range cs.Slivers {
+		d.slivers[s.Slice.Key()] = append(d.slivers[s.Slice.Key()], s)
 	}
 	return d
 }

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"errors"
-	"slices"
 
 	"patchbay/am"
 	"patchbay/am/store"
@@ -34,7 +33,7 @@ func Release(v *store.View, cs *store.ChangeSet, slivers []am.Sliver, e am.Event
 		s.Generation++
 		kept = append(kept, s)
 	}
-	out := store.ChangeSet{Put: slices.Clone(cs.Put), Delete: slices.Clone(cs.Delete)}
+	out := cs.Clone()
 	for _, s := range kept {
 		out.PutSliver(s)
 		out.PutTask(am.Task{Sliver: s.URN, Generation: s.Generation, Goal: am.GoalRemove, Since: v.Now(), Request: request})
@@ -53,7 +52,7 @@ func Release(v *store.View, cs *store.ChangeSet, slivers []am.Sliver, e am.Event
 // records and tasks. It also deletes documents that no other sliver needs, and slices that have
 // no other sliver, are not shut down, and have no definitions that last.
 func Forget(v *store.View, cs *store.ChangeSet, gone []am.Sliver) error {
-	remove(cs, keysOf(gone))
+	cs.Drop(keysOf(gone)...)
 	if err := count(v, cs, gone); err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ func Forget(v *store.View, cs *store.ChangeSet, gone []am.Sliver) error {
 			drop = append(append(drop, store.SliceKey(u)), definitionKeys(slice)...)
 		}
 	}
-	remove(cs, drop)
+	cs.Drop(drop...)
 	return nil
 }
 
@@ -93,17 +92,6 @@ func keysOf(slivers []am.Sliver) []store.Key {
 		keys = append(keys, store.SliverKey(s.URN), store.TaskKey(s.URN))
 	}
 	return keys
-}
-
-// remove also drops the records from cs.Put, because the store would write them again after
-// the deletion.
-func remove(cs *store.ChangeSet, keys []store.Key) {
-	drop := make(map[store.Key]bool, len(keys))
-	for _, k := range keys {
-		drop[k] = true
-	}
-	cs.Put = slices.DeleteFunc(cs.Put, func(r store.Record) bool { return drop[r.Key] })
-	cs.Remove(keys...)
 }
 
 // count adds 1 to the Serial of each slice. It skips a slice that does not exist, and a

@@ -40,8 +40,7 @@ func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN, minEnd time.Time) (
 		cs.PutSliver(*x)
 	}
 	if len(slivers)+len(rec.Definitions) == 0 { // a slice exists while it has one of them or is shut down
-		cs.Put = nil
-		cs.Remove(store.SliceKey(slice))
+		cs.Drop(store.SliceKey(slice))
 	}
 	return slivers, nil
 }

@@ -27,7 +27,7 @@ func (a *attempt) define(v *store.View, cs *store.ChangeSet) error {
 	if err := countChange(cs, v, a.slice); err != nil {
 		return err
 	}
-	rec := cs.Put[len(cs.Put)-1].Value.(am.Slice)
+	rec := cs.Slices[len(cs.Slices)-1]
 	now := v.Now().UTC()
 	if end := earliest(now.Add(a.cfg.Leases.ProvisionedMax), a.until); end.After(rec.DefinedUntil) {
 		rec.DefinedUntil = end

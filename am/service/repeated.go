@@ -12,8 +12,8 @@ import (
 // allows it. It does not merge entries after the revision settled, because these have no audit
 // line yet.
 func joinRepeated(cs *store.ChangeSet, v *store.View, settled store.Rev) error {
-	added := &cs.Put[len(cs.Put)-1]
-	e := added.Value.(am.JournalEntry)
+	added := &cs.Journal[len(cs.Journal)-1]
+	e := *added
 	_, rev, err := v.Slice(e.Slice)
 	if errors.Is(err, store.ErrNotFound) || err == nil && rev > settled {
 		return nil
@@ -32,7 +32,7 @@ func joinRepeated(cs *store.ChangeSet, v *store.View, settled store.Rev) error {
 		if e.Since.IsZero() {
 			e.Since = last.At
 		}
-		added.Value = e
+		*added = e
 		cs.Remove(store.Key{Kind: store.Journal, ID: last.ID})
 		return false
 	})

@@ -96,7 +96,7 @@ func TestDamageWhileOpen(t *testing.T) {
 				for n := range 6 {
 					i := draw(seed, w, n) % 200
 					cs := promise(i)
-					cs.Put[1].Value = withExpiry(cs, w, n)
+					cs.Slivers[0] = withExpiry(cs, w, n)
 					err := s.Commit(t.Context(), func(v *View) (ChangeSet, error) {
 						if _, _, err := v.Sliver(sliver(fmt.Sprint("n", i), "", 0).URN); err != nil && !errors.Is(err, ErrNotFound) {
 							return ChangeSet{}, err
@@ -213,7 +213,7 @@ func draw(seed uint64, w, n int) int {
 
 // withExpiry returns the sliver of a promise with another end of its lease.
 func withExpiry(cs ChangeSet, w, n int) am.Sliver {
-	s := cs.Put[1].Value.(am.Sliver)
+	s := cs.Slivers[0]
 	s.Expires = noon.AddDate(0, 0, 1+w+4*n)
 	return s
 }

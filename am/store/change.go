@@ -36,17 +36,17 @@ type Key struct {
 // revision that last wrote the record; 0 means that the record does not exist.
 type Rev uint64
 
-// Record is a value to store under its key: an am.Slice, am.Sliver, am.Document,
-// am.Task, am.JournalEntry, am.FoundComponent or Message.
-type Record struct {
-	Key   Key
-	Value any
-}
-
-// ChangeSet is the result of a decision: Put and Delete are applied together.
+// ChangeSet is the result of a decision: the records to write and the keys to delete, which are
+// applied together. The store deletes first. Of two records with the same key the last one counts.
 type ChangeSet struct {
-	Put    []Record
-	Delete []Key
+	Slices     []am.Slice
+	Slivers    []am.Sliver
+	Documents  []am.Document
+	Tasks      []am.Task
+	Components []am.FoundComponent
+	Journal    []am.JournalEntry
+	Messages   []identified
+	Delete     []Key
 }
 
 // SliceKey returns the key of a slice's record.
@@ -65,56 +65,41 @@ func DocumentKey(id string) Key { return Key{Documents, id} }
 func ComponentKey(u urn.URN) Key { return Key{Components, u.Key()} }
 
 // PutSlice adds a slice's record.
-func (c *ChangeSet) PutSlice(s am.Slice) {
-	c.Put = append(c.Put, Record{SliceKey(s.URN), s})
-}
+func (c *ChangeSet) PutSlice(s am.Slice) { c.Slices = append(c.Slices, s) }
 
 // PutSliver adds a sliver's record.
-func (c *ChangeSet) PutSliver(s am.Sliver) {
-	c.Put = append(c.Put, Record{SliverKey(s.URN), s})
-}
+func (c *ChangeSet) PutSliver(s am.Sliver) { c.Slivers = append(c.Slivers, s) }
 
 // PutTask adds a task, which replaces an older task of the same sliver.
-func (c *ChangeSet) PutTask(t am.Task) {
-	c.Put = append(c.Put, Record{TaskKey(t.Sliver), t})
-}
+func (c *ChangeSet) PutTask(t am.Task) { c.Tasks = append(c.Tasks, t) }
 
 // PutComponent adds what a provider found out about a component.
-func (c *ChangeSet) PutComponent(f am.FoundComponent) {
-	c.Put = append(c.Put, Record{ComponentKey(f.URN), f})
-}
+func (c *ChangeSet) PutComponent(f am.FoundComponent) { c.Components = append(c.Components, f) }
 
 // PutDocument adds a request document.
-func (c *ChangeSet) PutDocument(d am.Document) {
-	c.Put = append(c.Put, Record{DocumentKey(d.ID), d})
-}
+func (c *ChangeSet) PutDocument(d am.Document) { c.Documents = append(c.Documents, d) }
 
 // Log adds a journal entry; the store sets the entry's id.
-func (c *ChangeSet) Log(e am.JournalEntry) {
-	c.Put = append(c.Put, Record{Key{Kind: Journal}, e})
-}
+func (c *ChangeSet) Log(e am.JournalEntry) { c.Journal = append(c.Journal, e) }
 
-// numberEntries copies the list c.Put first, because the decision may still use the original list.
+// numberEntries copies the list first, because the decision may still use the original list.
 func (c *ChangeSet) numberEntries(rev Rev) {
-	if !slices.ContainsFunc(c.Put, func(r Record) bool { return r.Key.Kind == Journal }) {
-		return
-	}
-	c.Put = slices.Clone(c.Put)
-	for i, r := range c.Put {
-		if e, ok := r.Value.(am.JournalEntry); ok {
-			e.ID = journalID(rev, i)
-			c.Put[i] = Record{Key{Journal, e.ID}, e}
-		}
+	c.Journal = slices.Clone(c.Journal)
+	for i := range c.Journal {
+		c.Journal[i].ID = journalID(rev, i)
 	}
 }
 
 // ofJournal returns the part of the change set that concerns the journal and the messages, whose keys depend on the
 // revision, or the other part.
 func (c ChangeSet) ofJournal(is bool) ChangeSet {
-	isOther := func(k Key) bool { return (k.Kind == Journal || k.Kind == Events) != is }
-	c.Put = slices.DeleteFunc(slices.Clone(c.Put), func(r Record) bool { return isOther(r.Key) })
-	c.Delete = slices.DeleteFunc(slices.Clone(c.Delete), isOther)
-	return c
+	other := ChangeSet{Journal: c.Journal, Messages: c.Messages, Delete: slices.Clone(c.Delete)}
+	if !is {
+		c.Journal, c.Messages, c.Delete = nil, nil, other.Delete
+		other = c
+	}
+	other.Delete = slices.DeleteFunc(other.Delete, func(k Key) bool { return (k.Kind == Journal || k.Kind == Events) != is })
+	return other
 }
 
 // journalID returns ids of the same length, so that they sort in the order of writing. n is the
@@ -135,5 +120,28 @@ func JournalRev(id string) (Rev, bool) {
 // Remove adds keys to delete. Deleting an absent record is not an error.
 func (c *ChangeSet) Remove(k ...Key) { c.Delete = append(c.Delete, k...) }
 
+// Drop removes records from the change set and adds their keys to those to delete.
+func (c *ChangeSet) Drop(keys ...Key) {
+	drop := make(map[Key]bool, len(keys))
+	for _, k := range keys {
+		drop[k] = true
+	}
+	c.Slices = slices.DeleteFunc(c.Slices, func(s am.Slice) bool { return drop[SliceKey(s.URN)] })
+	c.Slivers = slices.DeleteFunc(c.Slivers, func(s am.Sliver) bool { return drop[SliverKey(s.URN)] })
+	c.Documents = slices.DeleteFunc(c.Documents, func(d am.Document) bool { return drop[DocumentKey(d.ID)] })
+	c.Tasks = slices.DeleteFunc(c.Tasks, func(t am.Task) bool { return drop[TaskKey(t.Sliver)] })
+	c.Remove(keys...)
+}
+
+// Clone returns a change set whose lists can be changed without changing c.
+func (c *ChangeSet) Clone() ChangeSet {
+	d := *c
+	d.Slices, d.Slivers, d.Documents, d.Tasks = slices.Clone(c.Slices), slices.Clone(c.Slivers), slices.Clone(c.Documents), slices.Clone(c.Tasks)
+	d.Delete = slices.Clone(c.Delete)
+	return d
+}
+
 // Empty reports whether the change set changes nothing.
-func (c *ChangeSet) Empty() bool { return len(c.Put) == 0 && len(c.Delete) == 0 }
+func (c *ChangeSet) Empty() bool {
+	return len(c.Slices)+len(c.Slivers)+len(c.Documents)+len(c.Tasks)+len(c.Components)+len(c.Journal)+len(c.Messages)+len(c.Delete) == 0
+}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -210,9 +211,9 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 		}
 		return nil
 	}
-	last := make(map[Key]int, len(cs.Put)) // if a record is put twice, only the last value is stored
-	for i, p := range cs.Put {
-		last[p.Key] = i
+	last := make(map[Key]int, len(cs.Slivers)) // only the last record of a sliver has index entries
+	for i := range cs.Slivers {
+		last[SliverKey(cs.Slivers[i].URN)] = i
 	}
 	for _, k := range cs.Delete {
 		if _, put := last[k]; k.Kind == Slivers && !put {
@@ -222,20 +223,40 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 		}
 		ops = append(ops, op{string(k.Kind), []byte(k.ID), nil})
 	}
-	for i, p := range cs.Put {
-		if p.Key.Kind != Journal && last[p.Key] != i {
-			continue
-		}
-		if s, ok := p.Value.(am.Sliver); ok {
-			if err := index(p.Key, &s); err != nil {
+	for i := range cs.Slivers {
+		s := &cs.Slivers[i]
+		if k := SliverKey(s.URN); last[k] == i {
+			if err := index(k, s); err != nil {
 				return nil, err
 			}
 		}
-		b, err := encode(rev, p.Value)
-		if err != nil {
-			return nil, err
-		}
-		ops = append(ops, op{string(p.Key.Kind), []byte(p.Key.ID), b})
 	}
-	return ops, nil
+	var failed error
+	put := func(k Key, value any) {
+		b, err := encode(rev, value)
+		failed = cmp.Or(failed, err)
+		ops = append(ops, op{string(k.Kind), []byte(k.ID), b})
+	}
+	for _, s := range cs.Slices {
+		put(SliceKey(s.URN), s)
+	}
+	for _, s := range cs.Slivers {
+		put(SliverKey(s.URN), s)
+	}
+	for _, d := range cs.Documents {
+		put(DocumentKey(d.ID), d)
+	}
+	for _, t := range cs.Tasks {
+		put(TaskKey(t.Sliver), t)
+	}
+	for _, f := range cs.Components {
+		put(ComponentKey(f.URN), f)
+	}
+	for _, e := range cs.Journal {
+		put(Key{Journal, e.ID}, e)
+	}
+	for _, m := range cs.Messages {
+		put(MessageKey(m.id), m.Message)
+	}
+	return ops, failed
 }

@@ -41,47 +41,46 @@ func MessageKey(id string) Key { return Key{Events, id} }
 
 // PutMessage adds a message with its id, or replaces the message with this id.
 func (c *ChangeSet) PutMessage(id string, m Message) {
-	c.Put = append(c.Put, Record{MessageKey(id), m})
+	c.Messages = append(c.Messages, identified{id, m})
+}
+
+type identified struct {
+	id string
+	Message
 }
 
 // addMessages adds the messages that outbox returns to the change set. rev is the revision that
 // will store the change set. If no slice or sliver changes, addMessages does not call outbox.
 func addMessages(outbox func(Change) []Message, v *View, cs *ChangeSet, rev Rev) (err error) {
 	c := Change{At: v.now}
-	if c.Slices, err = diffs[am.Slice](v, cs, Slices); err != nil {
+	if c.Slices, err = diffs(v, Slices, cs.Slices, func(s *am.Slice) Key { return SliceKey(s.URN) }, cs.Delete); err != nil {
 		return err
 	}
-	if c.Slivers, err = diffs[am.Sliver](v, cs, Slivers); err != nil {
+	if c.Slivers, err = diffs(v, Slivers, cs.Slivers, func(s *am.Sliver) Key { return SliverKey(s.URN) }, cs.Delete); err != nil {
 		return err
 	}
 	if len(c.Slices)+len(c.Slivers) == 0 {
 		return nil
 	}
-	for _, r := range cs.Put {
-		if e, ok := r.Value.(am.JournalEntry); ok {
-			c.Journal = append(c.Journal, e)
-		}
-	}
-	cs.Put = slices.Clip(cs.Put) // so that an append does not overwrite the decision's memory
+	c.Journal = cs.Journal
 	for i, m := range outbox(c) {
 		cs.PutMessage(journalID(rev, i), m)
 	}
 	return nil
 }
 
-// diffs returns the records in cs.Put first, in their order there, and then the deleted records.
-func diffs[T any](v *View, cs *ChangeSet, kind Kind) ([]Diff[T], error) {
+// diffs returns the records in put first, in their order there, and then the deleted records.
+func diffs[T any](v *View, kind Kind, put []T, keyOf func(*T) Key, deleted []Key) ([]Diff[T], error) {
 	var order []Key
 	after := map[Key]*T{}
-	for _, r := range cs.Put {
-		if x, ok := r.Value.(T); ok && r.Key.Kind == kind {
-			if after[r.Key] == nil {
-				order = append(order, r.Key)
-			}
-			after[r.Key] = &x
+	for i := range put {
+		k := keyOf(&put[i])
+		if after[k] == nil {
+			order = append(order, k)
 		}
+		after[k] = &put[i]
 	}
-	for _, k := range cs.Delete {
+	for _, k := range deleted {
 		if _, known := after[k]; k.Kind == kind && !known {
 			order = append(order, k)
 			after[k] = nil

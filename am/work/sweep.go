@@ -255,19 +255,17 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled
 		return err
 	}
 	r.reportFound(foundNew)
-	r.reportSwept(cs.Put)
+	r.reportSwept(cs.Slivers)
 	return nil
 }
 
 // reportSwept logs and notes the slivers that a sweep has changed.
-func (r *Runner) reportSwept(put []store.Record) {
-	for _, put := range put {
-		s, ok := put.Value.(am.Sliver)
-		if ok {
-			r.notePlan(&s)
-		}
+func (r *Runner) reportSwept(slivers []am.Sliver) {
+	for i := range slivers {
+		s := &slivers[i]
+		r.notePlan(s)
 		switch {
-		case !ok || s.Error == "":
+		case s.Error == "":
 		case isDrift(s.Error):
 			r.cfg.Log.Warn("a sliver differs from its desired state", "slice", s.Slice.String(), "sliver", s.URN.String(), "error", s.Error)
 			if !r.repairs.isRecent(s.URN) {
