@@ -111,8 +111,6 @@ type setting struct {
 	limits rspec.Limits
 	// compile compiles templates; nil refuses them.
 	compile func(rspec.Template, service.Known) (rspec.Expansion, error)
-	// settled is the last revision of the journal that the audit has written.
-	settled func() store.Rev
 }
 
 func newSite(t testing.TB) *site { return setting{}.site(t) }
@@ -161,7 +159,7 @@ func (o setting) site(t testing.TB) *site {
 	if o.endLeases {
 		runner = leaseRunner{store: s.store}
 	}
-	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, Runner: runner, Settled: o.settled, EmptyDescribeNotFound: o.emptyNotFound, HasStages: o.stages, ChangesNodes: o.changes, Compile: o.compile})
+	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, Runner: runner, EmptyDescribeNotFound: o.emptyNotFound, HasStages: o.stages, ChangesNodes: o.changes, Compile: o.compile})
 	if s.reading = reading; o.policy == "" {
 		s.previewer = svc
 	}

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -81,7 +82,7 @@ func name(kind, name string) urn.URN {
 	return urn.URN{Authority: "example.org", Type: kind, Name: name}
 }
 
-// commit is a call's change, without its line.
+// commit is a call's change. Its line is written by follow.
 func (s *site) commit(extra ...am.JournalEntry) string {
 	s.t.Helper()
 	s.calls++
@@ -107,6 +108,13 @@ func (s *site) change(f func(*store.ChangeSet)) {
 	if (err != nil) != s.refused {
 		s.t.Fatal(err)
 	}
+}
+
+// follow writes the lines of changes, as Run does.
+func (s *site) follow() {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	s.log.follow()
 }
 
 // answered writes the line of a call.
@@ -140,13 +148,10 @@ func (s *site) shortLines() (all []string) {
 	s.t.Helper()
 	for _, l := range s.lines() {
 		text := l.Event
-		for _, x := range []string{l.What, l.ID, l.Sliver, strings.Join(l.Addresses, ","), strings.Join(l.Doors, ","), strings.Join(l.Outside, ",")} {
+		for _, x := range []string{l.What, l.ID, l.Request, l.Sliver, strings.Join(l.Addresses, ","), strings.Join(l.Doors, ","), strings.Join(l.Outside, ",")} {
 			if x != "" {
 				text += " " + strings.TrimPrefix(x, "urn:publicid:IDN+example.org+")
 			}
-		}
-		if l.Recovered {
-			text += " recovered"
 		}
 		if l.Again {
 			text += " again"
@@ -163,23 +168,27 @@ func (s *site) wants(want ...string) {
 	}
 }
 
-func TestCallHasOneLine(t *testing.T) {
+func TestFormOfLines(t *testing.T) {
 	s := newSite(t)
-	id := s.commit()
+	s.commit(am.JournalEntry{At: noon, Event: "geni_expire", Slice: name("slice", "t"), Slivers: []urn.URN{name("sliver", "c")}})
 	s.log.Call(Call{
-		ID: id, Method: "Allocate", API: 3, Remote: "[2001:db8::1]:40", Caller: name("user", "alice"), Speaker: name("tool", "portal"), Slice: name("slice", "s"),
+		ID: "call1", Method: "Allocate", API: 3, Remote: "[2001:db8::1]:40", Caller: name("user", "alice"), Speaker: name("tool", "portal"), Slice: name("slice", "s"),
 		Slivers: 3, Credentials: []string{"f00d", "beef"}, Code: 7, Detail: am.OutOfRange, Output: "no \u201croom\u201d\n",
 	})
+	s.follow()
 	s.log.Call(Call{ID: "x", Method: "Delete", API: 2, Fault: true, Code: -32602, Output: strings.Repeat("é", maxOutput)})
 	s.log.Act(Act{What: "lockdown", Text: "closed", Operator: "root"})
 	text, err := os.ReadFile(s.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"at":"2026-11-20T12:00:00.000Z","event":"open","settled":0,"seen":0}
+	want := `{"at":"2026-11-20T12:00:00.000Z","event":"open","next":"0000000000000001-0000"}
 {"at":"2026-11-20T12:00:00.000Z","event":"call","id":"call1","method":"Allocate","api":3,"remote":"[2001:db8::1]:40",` +
 		`"caller":"urn:publicid:IDN+example.org+user+alice","speaker":"urn:publicid:IDN+example.org+tool+portal","slice":"urn:publicid:IDN+example.org+slice+s","slivers":3,` +
-		`"credentials":["f00d","beef"],"code":7,"detail":19,"output":"no \u201croom\u201d\n","journal":["0000000000000001-0000"],"settled":1,"seen":1}
+		`"credentials":["f00d","beef"],"code":7,"detail":19,"output":"no \u201croom\u201d\n"}
+{"at":"2026-11-20T12:00:00.000Z","event":"change","caller":"urn:publicid:IDN+example.org+user+alice","speaker":"urn:publicid:IDN+example.org+tool+portal",` +
+		`"slice":"urn:publicid:IDN+example.org+slice+s","slivers":2,"what":"geni_start","request":"call1","next":"0000000000000002-0001"}
+{"at":"2026-11-20T12:00:00.000Z","event":"work","slice":"urn:publicid:IDN+example.org+slice+t","what":"geni_expire","sliver":"urn:publicid:IDN+example.org+sliver+c","next":"0000000000000003-0000"}
 {"at":"2026-11-20T12:00:00.000Z","event":"call","id":"x","method":"Delete","api":2,"fault":true,"code":-32602,"output":"` + strings.Repeat(`\u00e9`, maxOutput/2) + `\u2026"}
 {"at":"2026-11-20T12:00:00.000Z","event":"act","what":"lockdown","operator":"root","text":"closed"}
 `
@@ -192,7 +201,7 @@ func TestCallHasOneLine(t *testing.T) {
 	if err := Note(s.path, Act{What: "lockdown", Operator: "bob"}); err != nil {
 		t.Fatal(err)
 	}
-	s.wants("open", "call call1", "call x", "act lockdown", "act lockdown")
+	s.wants("open", "call call1", "change geni_start call1", "work geni_expire sliver+c", "call x", "act lockdown", "act lockdown")
 }
 
 // TestNoNameForgesALine puts line ends and terminal control characters into every text.
@@ -214,53 +223,60 @@ func TestNoNameForgesALine(t *testing.T) {
 	}
 }
 
-func TestLineWaitsForItsCall(t *testing.T) {
-	s := newSite(t)
-	a, b := s.commit(), s.commit(am.JournalEntry{At: noon, Event: "geni_expire", Slice: name("slice", "t"), Slivers: []urn.URN{name("sliver", "c")}})
-	s.wants("open", "work geni_expire sliver+c")
-	s.answered(b)
-	if l := s.lines()[2]; l.Settled != 0 || l.Seen != 2 {
-		t.Errorf("settled %d, seen %d while the first call waits, want 0, 2", l.Settled, l.Seen)
-	}
-	s.answered(a)
-	if l := s.lines()[3]; l.Settled != 2 || l.Seen != 2 {
-		t.Errorf("settled %d, seen %d with all lines, want 2, 2", l.Settled, l.Seen)
-	}
-	s.wants("open", "work geni_expire sliver+c", "call call2", "call call1")
-}
-
 func TestCrashLosesNoLineOfAChange(t *testing.T) {
 	s := newSite(t)
-	s.log.write(s.log.line(eventStart))
 	s.commit()
-	b := s.commit()
-	s.answered(b)
 	s.now = noon.Add(time.Hour)
 	s.crash()
-	s.wants("open", "start", "call call2", "call call1 recovered")
-	l := s.lines()[3]
-	if l.At != "2026-11-20T12:00:00.000Z" || l.Method != "PerformOperationalAction" || l.API != 3 || l.Remote != "192.0.2.1:1" || l.Slivers != 2 ||
-		l.Caller != name("user", "alice").String() || l.Speaker != name("tool", "portal").String() || l.Credentials[0] != "f00d" || *l.Code != 0 {
-		t.Errorf("recovered: %+v", l)
+	s.commit()
+	s.follow()
+	want := []string{"open", "change geni_start call1", "change geni_start call2"}
+	s.wants(want...)
+	if l := s.lines()[1]; l.At != "2026-11-20T12:00:00.000Z" {
+		t.Errorf("the late line is %+v", l)
 	}
-	s.crash()
-	s.wants("open", "start", "call call2", "call call1 recovered")
-}
-
-func TestAuditOfAnOlderStoreBeginsNow(t *testing.T) {
-	s := newSite(t)
-	for range 3 {
-		s.answered(s.commit())
-	}
-	s.store.Close()
+	s.crash() // before the cursor was saved
+	s.wants(want...)
+	s.log.save(t.Context())
 	if err := os.Remove(s.path); err != nil {
 		t.Fatal(err)
 	}
-	s.open()
-	s.answered(s.commit())
-	s.crash()
-	s.wants("open", "call call4")
+	s.commit()
+	s.crash() // the cursor tells
+	s.wants("open", "change geni_start call3")
+}
 
+// TestPartOfAChangeIsContinued cuts the file within the lines of one change.
+func TestPartOfAChangeIsContinued(t *testing.T) {
+	s := newSite(t)
+	s.commit(am.JournalEntry{At: noon, Event: "one"}, am.JournalEntry{At: noon, Event: "two"})
+	s.follow()
+	whole, err := os.ReadFile(s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := s.shortLines()
+	for cut := range len(whole) - 1 {
+		if strings.Count(string(whole[:cut]), "\n") == 0 {
+			continue // the open line was written long before
+		}
+		if err := os.WriteFile(s.path, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.crash()
+		s.wants(want...)
+		if t.Failed() {
+			t.Fatalf("cut at %d", cut)
+		}
+	}
+}
+
+func TestAuditOfAnotherStore(t *testing.T) {
+	s := newSite(t)
+	for range 3 {
+		s.commit()
+	}
+	s.follow()
 	if err := s.store.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -268,28 +284,111 @@ func TestAuditOfAnOlderStoreBeginsNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.open()
-	s.log.write(s.log.line(eventStart))
 	s.commit()
 	s.crash()
-	s.wants("open", "call call4", "start", "call call5 recovered")
+	s.wants("open", "change geni_start call1", "change geni_start call2", "change geni_start call3", "open", "change geni_start call4")
 }
 
 func TestAuditThatWasMovedBeginsANewOne(t *testing.T) {
 	s := newSite(t)
-	a, b := s.commit(), s.commit()
-	s.answered(b)
+	s.commit()
+	s.follow()
 	if err := os.Rename(s.path, s.path+".1"); err != nil {
 		t.Fatal(err)
 	}
+	s.now = s.now.Add(time.Second)
 	s.log.Act(Act{What: "x"})
-	s.wants("open", "call call2", "open", "act x")
+	s.wants("open", "change geni_start call1", "open", "act x")
 	if err := s.log.Reopen(); err != nil {
 		t.Error(err)
 	}
-	s.crash() // it must know from the moved file that only a has no line
-	s.wants("open", "call call2", "open", "act x", "call "+a+" recovered")
-	if text, _ := os.ReadFile(s.path + ".1"); strings.Count(string(text), "\n") != 2 {
-		t.Errorf("written into the moved file:\n%s", text)
+	s.commit()
+	s.crash()
+	s.wants("open", "change geni_start call1", "open", "act x", "change geni_start call2")
+	if err := os.Rename(s.path, s.path+".2"); err != nil {
+		t.Fatal(err)
+	}
+	s.now = s.now.Add(time.Second)
+	s.crash() // nothing has been written into a new file
+	s.wants("open", "change geni_start call1", "open", "act x", "change geni_start call2", "open")
+}
+
+// TestAuditOfSchema4 continues the file of a program of schema 4, which has written some of the
+// lines out of order. It is killed at many places while it writes the missing ones.
+func TestAuditOfSchema4(t *testing.T) {
+	s := newSite(t)
+	if err := s.store.Commit(t.Context(), func(*store.View) (cs store.ChangeSet, err error) {
+		cs.Remove(store.CursorKey(cursorName))
+		return cs, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 { // revisions 3 to 6
+		s.commit(am.JournalEntry{At: noon, Event: "also"})
+	}
+	old := `{"at":"2026-11-20T11:00:00.000Z","event":"open","settled":2,"seen":2}
+{"at":"2026-11-20T11:00:01.000Z","event":"work","what":"also","journal":["0000000000000003-0001"],"settled":2,"seen":3}
+{"at":"2026-11-20T11:00:01.000Z","event":"call","id":"call1","journal":["0000000000000003-0000"],"settled":3,"seen":4}
+{"at":"2026-11-20T11:00:02.000Z","event":"call","id":"call3","journal":["0000000000000005-0000"],"settled":3,"seen":6}
+`
+	if err := os.WriteFile(s.path, []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if seen, err := Seen(s.path); err != nil || seen != 6 {
+		t.Errorf("seen %d, %v", seen, err)
+	}
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	image, err := os.ReadFile(filepath.Join(s.dir, "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"open", "work also", "call call1", "call call3", "change geni_start call2", "work also", "work also", "change geni_start call4", "work also"}
+	begin := func(file []byte) []byte {
+		if err := errors.Join(os.WriteFile(s.path, file, 0o600), os.WriteFile(filepath.Join(s.dir, "state.db"), image, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		s.open()
+		s.commit()
+		s.follow()
+		if s.wants(append(want, fmt.Sprint("change geni_start call", s.calls))...); t.Failed() {
+			t.Fatalf("with a file of %d bytes:\n%s", len(file), file[len(old):])
+		}
+		s.log.file.Close()
+		if err := s.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(s.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	whole := begin([]byte(old))
+	taken := whole[:bytes.LastIndexByte(whole[:len(whole)-1], '\n')+1] // without the line of the later change
+	for cut := len(old); cut <= len(taken); cut += 13 {
+		begin(taken[:cut])
+	}
+	s.open()
+}
+
+// TestGap deletes changes that the audit has not written.
+func TestGap(t *testing.T) {
+	s := newSite(t)
+	if err := s.log.Start("example.org"); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		s.commit()
+	}
+	if err := s.store.PruneChanges(t.Context(), store.ChangeLimits{Number: 2}); err != nil {
+		t.Fatal(err)
+	}
+	s.follow()
+	s.wants("open", "start", "told", "gap", "change geni_start call4", "change geni_start call5", "told")
+	if l := s.lines()[3]; l.Lost != 3 {
+		t.Errorf("the gap is %+v", l)
 	}
 }
 
@@ -304,7 +403,9 @@ func TestUnwritableAuditIsLoudAndWaits(t *testing.T) {
 	s := newSite(t)
 	s.path = filepath.Join(s.dir, "sub", "audit.log")
 	s.log.path = s.path // whose folder is not there
-	s.answered(s.commit())
+	s.answered("call1")
+	s.commit()
+	s.follow() // the change waits in the store
 	if err := s.log.Err(); err == nil || !strings.Contains(err.Error(), "1 lines wait and 0 are lost") {
 		t.Errorf("Err of an audit whose folder is gone: %v", err)
 	}
@@ -313,7 +414,6 @@ func TestUnwritableAuditIsLoudAndWaits(t *testing.T) {
 	}
 	s.fill(11)
 	waiting := s.log.waiting.lines
-	s.commit()
 	s.answered("call2") // finds no room
 	if _, n := s.log.Lines(); n != int64(waiting)+12 || s.log.waiting.lines != waiting || waiting < 1000 {
 		t.Errorf("%d lines unwritten, %d kept", n, waiting)
@@ -328,18 +428,11 @@ func TestUnwritableAuditIsLoudAndWaits(t *testing.T) {
 		t.Error(err)
 	}
 	got := s.shortLines() // of the second place
-	if len(got) != waiting+2 || got[0] != "open" || got[1] != "call call1" || got[len(got)-1] != "lost" {
-		t.Errorf("%d lines: %q … %q", len(got), got[:3], got[len(got)-1])
+	if n := len(got); n != waiting+3 || got[0] != "open" || got[1] != "call call1" || got[n-2] != "lost" || got[n-1] != "change geni_start call1" {
+		t.Errorf("%d lines: %q … %q", n, got[:3], got[n-2:])
 	}
-	if l := s.lines()[len(got)-1]; l.Lost != 12 {
+	if l := s.lines()[len(got)-2]; l.Lost != 12 {
 		t.Errorf("%d lines are reported as lost, want 12", l.Lost)
-	}
-	id := s.commit()
-	s.answered(id)
-	s.crash()
-	got = s.shortLines()
-	if want := []string{"lost", "call call3", "call call2 recovered"}; !cmp.Equal(got[len(got)-3:], want) {
-		t.Errorf("the audit ends with %q, want %q", got[len(got)-3:], want)
 	}
 }
 
@@ -387,8 +480,9 @@ func TestWhatSliversHold(t *testing.T) {
 	drop("b")
 	put(sliver("c", am.Observed{Addresses: []string{"10.0.0.2"}}))
 	put(sliver("c", am.Observed{}))
-	s.wants("open", "start", "told", "holds sliver+A 192.0.2.10", "holds sliver+b 10.0.0.1 gate.example.org:2001", "holds sliver+b 10.0.0.1 198.51.100.7:40000-40127",
-		"gone sliver+b", "holds sliver+c 10.0.0.2", "gone sliver+c")
+	s.follow()
+	s.wants("open", "start", "told", "holds call1 sliver+A 192.0.2.10", "holds call1 sliver+b 10.0.0.1 gate.example.org:2001", "holds call1 sliver+b 10.0.0.1 198.51.100.7:40000-40127",
+		"gone sliver+b", "holds call1 sliver+c 10.0.0.2", "gone sliver+c")
 	l := s.lines()[3]
 	if l.Slice != name("slice", "s").String() || l.User != name("user", "alice").String() || l.Speaker != name("tool", "portal").String() ||
 		l.Component != name("node", "pc1").String() || l.Request != "call1" {
@@ -399,7 +493,7 @@ func TestWhatSliversHold(t *testing.T) {
 	if err := s.log.Start("example.org"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"start", "holds sliver+A 192.0.2.10 again", "told"}, s.shortLines()[before:]); diff != "" {
+	if diff := cmp.Diff([]string{"start", "holds call1 sliver+A 192.0.2.10 again", "told"}, s.shortLines()[before:]); diff != "" {
 		t.Errorf("after a crash (-want +got):\n%s", diff)
 	}
 }

@@ -77,26 +77,3 @@ func Operator() string {
 	}
 	return "unknown"
 }
-
-func entryLine(e am.JournalEntry) *Line {
-	l := &Line{
-		At: e.At.UTC().Format(timeLayout), Event: eventWork, Slice: e.Slice.String(), Slivers: len(e.Slivers), Text: e.Text, Journal: []string{e.ID},
-	}
-	switch {
-	case !e.Caller.IsZero():
-		code := int(am.Success)
-		l.Event, l.ID, l.Method, l.API, l.Remote, l.Code = eventCall, e.Request, e.Method, e.API, e.Remote, &code
-		l.Caller, l.Speaker, l.Credentials = e.Caller.String(), e.Speaker.String(), e.Credentials
-		if l.Method == "" { // an entry of an earlier version
-			l.Method = e.Event
-		}
-	case e.Operator != "":
-		l.Event, l.What, l.Operator = eventAct, e.Event, e.Operator
-	default:
-		l.What, l.Request = e.Event, e.Request
-		if len(e.Slivers) == 1 {
-			l.Sliver, l.Slivers = e.Slivers[0].String(), 0
-		}
-	}
-	return l
-}

@@ -5,39 +5,38 @@
 // time; the next line then begins a new file.
 //
 //	event      written
-//	start      when the site begins to serve; after a start or lost line, all current
+//	start      when the site begins to serve; after a start, a gap or lost lines, all current
 //	           holds lines are written again
 //	told       after these holds lines: a sliver that has no such line has no addresses
 //	call       before the answer to a call that may change something is sent; refused
 //	           calls without a trusted certificate share one line for each minute and address
 //	act        when an operator does something
+//	change     when a call has changed something; its request is the id of the call
 //	work       when the aggregate itself ends something: a lease, a task that failed
 //	holds      when the addresses, endpoints or outside ports of a sliver change
 //	gone       when the sliver has none of them any more
+//	gap        in place of the lines of changes that the store has deleted, because the audit
+//	           could not be written for too long
 //	alive      when nothing else was written for 10 minutes
 //	open       at the beginning of a file that follows another
-//	lost       when lines could not be written: the number of these lines
+//	lost       when lines about calls or acts could not be written: the number of these lines
 //	stop       when the site stops
 //
-// The store's journal records each change in the same transaction. So a line that a
-// crash prevented is written at the next start, marked "recovered". To find these lines,
-// each line contains the ids of its journal entries and two revisions of the store. Up to
-// the revision settled every journal entry has a line; seen is the last revision with an
-// entry:
-//
-//	journal ──┬── settled ──┬── some entries have a line ──┬── seen
-//
-// The search for these lines runs backwards. It ends at the first line whose seen is not
-// after settled.
-//
-// A crash may lose the line of a refused call, which changed nothing.
+// The audit follows the changes of the store: each change has its lines, act, change, work, holds
+// and gone, with the time of the change. They are written soon after the change, or at the next
+// start. Each such line has the position in the changes after it, so the last line of the file
+// says where the audit continues. A cursor in the store says up to which position the store may
+// delete changes. All other lines are written directly; a crash may lose the line of a call, never
+// that of a change.
 //
 // The file contains no secrets: of credentials only SHA-256 sums, of keys nothing.
 //
 // # Decisions
 //
-//   - lines that a crash prevents: each line names its journal entries, so the next start can
-//     write the missing lines, marked "recovered": [Log.recover].
+//   - no line twice: the lines of a change are always the same, so the audit continues within a
+//     change that a crash has cut: [Log.follow].
+//   - file of schema 4: its lines name journal entries in any order. The first start writes the
+//     missing ones: [Log.takeOver].
 //   - several processes: each locks the file before it appends, and begins a new line after an
 //     incomplete line that a crash left: [appendTo].
 //   - addresses without a gone line: a line is written at least every 10 minutes, so the addresses

@@ -11,17 +11,19 @@ import (
 )
 
 const (
-	eventStart = "start"
-	eventTold  = "told"
-	eventCall  = "call"
-	eventAct   = "act"
-	eventWork  = "work"
-	eventHolds = "holds"
-	eventGone  = "gone"
-	eventAlive = "alive"
-	eventOpen  = "open"
-	eventLost  = "lost"
-	eventStop  = "stop"
+	eventStart  = "start"
+	eventTold   = "told"
+	eventCall   = "call"
+	eventAct    = "act"
+	eventChange = "change"
+	eventWork   = "work"
+	eventHolds  = "holds"
+	eventGone   = "gone"
+	eventAlive  = "alive"
+	eventOpen   = "open"
+	eventLost   = "lost"
+	eventGap    = "gap"
+	eventStop   = "stop"
 )
 
 // timeLayout writes all times with the same length, so that peek can find them by
@@ -54,7 +56,7 @@ type Line struct {
 	Detail      *int     `json:"detail,omitempty"`
 	Output      string   `json:"output,omitempty"`
 
-	// The following are for an act, or for work.
+	// The following are for an act, a change or work. Request is the id of the call.
 	What     string `json:"what,omitempty"`
 	Operator string `json:"operator,omitempty"`
 	Text     string `json:"text,omitempty"`
@@ -75,20 +77,15 @@ type Line struct {
 	// The following are for a start.
 	Site string `json:"site,omitempty"`
 	PID  int    `json:"pid,omitempty"`
-	// Lost is the number of lines that were not written.
+	// Lost is the number of lines, or of changes, that were not written.
 	Lost int `json:"lost,omitempty"`
+	// Next is the position in the changes of the store after this line.
+	Next string `json:"next,omitempty"`
 
-	// Recovered means that a crash delayed the line.
-	Recovered bool     `json:"recovered,omitempty"`
-	Journal   []string `json:"journal,omitempty"`
-	*Mark
-}
-
-// Mark is the position of a line in the journal. All entries up to the revision Settled have
-// lines; no entry after the revision Seen has one.
-type Mark struct {
-	Settled store.Rev `json:"settled"`
-	Seen    store.Rev `json:"seen"`
+	// The following are in lines of a program of schema 4; see mark.
+	Journal []string   `json:"journal,omitempty"`
+	Settled *store.Rev `json:"settled,omitempty"`
+	Seen    store.Rev  `json:"seen,omitempty"`
 }
 
 // encode returns the line with its line break, in ASCII.

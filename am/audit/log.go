@@ -51,28 +51,25 @@ type Log struct {
 	// mustRecordAgain means that the holds lines of all slivers must be repeated, because
 	// some may have been lost, or are in another file.
 	mustRecordAgain bool
-	holdings        *holdings // nil before Start
+	started         bool
 	failure         error
 	loggedAt        time.Time // when failure was last logged
 
-	seen store.Rev
-	// pending has the ids of the journal entries without a line.
-	pending map[string]store.Rev
-	// byCall has, by request id, the pending entries whose line Call will write.
-	byCall map[string][]string
-	// stuck is the first revision whose line was lost; 0 for none.
-	stuck store.Rev
+	// next is the position of the first line of the changes that is not written, and saved the one
+	// in the store's cursor.
+	next, saved string
+	// since has the times of the holds lines of slivers, as far as this process has written them.
+	since map[string]string
 }
 
+// batch are lines that no change makes.
 type batch struct {
 	text  []byte
 	lines int
-	first store.Rev // the first revision of their journal entries; 0 for none
 }
 
-// Open opens the audit file at path, creates it if necessary, and writes the lines that
-// are missing because of a crash. From then on, each journal entry gets its line: Call
-// writes the line of a call's entry; all other lines are written immediately.
+// Open opens the audit file at path, creates it if necessary, and writes the lines of the changes
+// that have none. Run writes those of later changes.
 func Open(path string, s *store.Store, o Options) (*Log, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -80,17 +77,13 @@ func Open(path string, s *store.Store, o Options) (*Log, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{path: path, store: s, opt: o, pending: map[string]store.Rev{}, byCall: map[string][]string{}}
+	l := &Log{path: path, store: s, opt: o, since: map[string]string{}}
 	if err := l.open(); err != nil {
 		return nil, err
 	}
-	if err := l.recover(); err != nil {
+	if err := l.begin(); err != nil {
 		l.file.Close()
 		return nil, fmt.Errorf("cannot complete the audit %s: %w", path, err)
-	}
-	if err := s.Watch(l.follow); err != nil {
-		l.file.Close()
-		return nil, err
 	}
 	return l, nil
 }
@@ -133,10 +126,7 @@ func openFile(path string) (_ *os.File, err error) {
 func (l *Log) Call(c Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	x := c.line(l.opt.Now())
-	x.Journal = l.byCall[c.ID]
-	delete(l.byCall, c.ID)
-	l.write(x)
+	l.write(c.line(l.opt.Now()))
 }
 
 // Act writes the line of an operator's action.
@@ -164,74 +154,18 @@ func (l *Log) line(event string) *Line {
 	return &Line{At: l.opt.Now().UTC().Format(timeLayout), Event: event}
 }
 
-// write adds the lines to waiting if they cannot be written. The caller holds the lock.
-func (l *Log) write(lines ...*Line) {
+// write adds the line to waiting if it cannot be written. The caller holds the lock.
+func (l *Log) write(x *Line) {
 	ready := l.waiting.lines == 0 && l.lost == 0 && l.checkFile()
-	var text []byte
-	var first store.Rev
-	for _, x := range lines {
-		for _, id := range x.Journal {
-			first = earlier(first, l.pending[id])
-			delete(l.pending, id)
-		}
-		if len(x.Journal) > 0 || marked[x.Event] {
-			x.Mark = &Mark{l.settled(), l.seen}
-		}
-		text = append(text, x.encode()...)
+	text := x.encode()
+	switch w := &l.waiting; {
+	case ready && l.append(text):
+		l.lines++
+	case l.lost > 0 || len(w.text)+len(text) > maxWaiting:
+		l.lost++
+	default:
+		w.text, w.lines = append(w.text, text...), w.lines+1
 	}
-	if ready && l.append(text) {
-		l.lines += int64(len(lines))
-		return
-	}
-	if l.lost > 0 || len(l.waiting.text)+len(text) > maxWaiting {
-		l.lost += len(lines)
-		l.stuck = earlier(l.stuck, first)
-		return
-	}
-	w := &l.waiting
-	w.text, w.lines, w.first = append(w.text, text...), w.lines+len(lines), earlier(w.first, first)
-}
-
-// earlier returns the earlier of two revisions; 0 stands for none.
-func earlier(a, b store.Rev) store.Rev {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
-}
-
-// marked are events whose lines have a mark although these lines belong to no journal entry.
-var marked = map[string]bool{eventStart: true, eventTold: true, eventAlive: true, eventOpen: true, eventStop: true}
-
-// Settled returns the revision of the store up to which each journal entry has its line
-// in the file. The audit no longer needs these entries.
-func (l *Log) Settled() store.Rev {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.writtenUpTo()
-}
-
-// writtenUpTo does what Settled does, for a caller that holds the lock. Unlike in settled, waiting lines do
-// not count as written.
-func (l *Log) writtenUpTo() store.Rev {
-	rev := l.settled()
-	if w := l.waiting.first; w > 0 {
-		rev = min(rev, w-1)
-	}
-	return rev
-}
-
-// settled returns the revision up to which every journal entry has a line, written or
-// waiting.
-func (l *Log) settled() store.Rev {
-	rev := l.seen
-	if l.stuck > 0 {
-		rev = min(rev, l.stuck-1)
-	}
-	for _, p := range l.pending {
-		rev = min(rev, p-1)
-	}
-	return rev
 }
 
 func (l *Log) append(text []byte) bool {
@@ -243,8 +177,7 @@ func (l *Log) append(text []byte) bool {
 	return true
 }
 
-// checkFile must be called while the journal entries of the next lines are still pending.
-// Otherwise, the mark of a new file would count these lines as written.
+// checkFile opens a new file if the open one was moved away.
 func (l *Log) checkFile() bool {
 	err := l.reopenIfMoved()
 	if err != nil {
@@ -272,18 +205,22 @@ func (l *Log) reopenIfMoved() error {
 	}
 	// Older files may be deleted, so each file must contain the holdings of all slivers.
 	l.mustRecordAgain = true
-	return l.begin(Mark{l.writtenUpTo(), l.seen})
+	return l.beginFile()
 }
 
-// begin writes an open line with the mark m into an empty file, so that the next start need
-// not search older files for a mark.
-func (l *Log) begin(m Mark) error {
+// beginFile writes an open line with the position into an empty file, so that the next start need
+// not search older files for it.
+func (l *Log) beginFile() error {
 	info, err := l.file.Stat()
 	if err != nil || info.Size() > 0 {
 		return err
 	}
+	return l.writeOpen()
+}
+
+func (l *Log) writeOpen() error {
 	x := l.line(eventOpen)
-	x.Mark = &m
+	x.Next = l.next
 	return appendTo(l.file, x.encode(), lockTimeout)
 }
 
@@ -348,7 +285,7 @@ func (l *Log) flush() bool {
 	}
 	if l.lost > 0 {
 		x := l.line(eventLost)
-		x.Lost, x.Text = l.lost, "lines were not written; the lines that record changes are written when the service next starts"
+		x.Lost, x.Text = l.lost, "lines were not written; the lines of changes are not among them"
 		if !l.append(x.encode()) {
 			return false
 		}
@@ -356,6 +293,9 @@ func (l *Log) flush() bool {
 		l.mustRecordAgain = true
 	}
 	if l.failure != nil {
+		if !l.follow() {
+			return false
+		}
 		l.opt.Log.Info("the audit can be written again", "file", l.path)
 	}
 	l.failure, l.loggedAt = nil, time.Time{}
@@ -374,37 +314,12 @@ func (l *Log) Reopen() error {
 	return l.err()
 }
 
-// Run writes waiting lines as soon as possible, and a line "alive" after a silence,
-// until ctx ends.
-func (l *Log) Run(ctx context.Context) {
-	t := time.NewTicker(checkInterval)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			l.maintain()
-			l.recordAgain(ctx)
-		}
-	}
-}
-
-// maintain writes waiting lines, or a line "alive" if it is due.
-func (l *Log) maintain() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.failure != nil {
-		l.flush()
-		return
-	}
-	if l.opt.Now().Sub(l.last) >= silence {
-		l.write(l.line(eventAlive))
-	}
-}
-
-// Close writes waiting lines and closes the file. Close the store first.
+// Close writes the lines of the last changes and closes the file. Close the store afterwards.
 func (l *Log) Close() error {
+	l.mu.Lock()
+	l.follow()
+	l.mu.Unlock()
+	l.save(context.Background())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.flush()

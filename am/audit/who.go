@@ -99,7 +99,7 @@ func (q *query) read(text []byte) {
 		q.To = now
 	}
 	switch event {
-	case eventStart, eventLost:
+	case eventStart, eventLost, eventGap:
 		for _, h := range q.open {
 			if h.Seen.IsZero() {
 				h.Seen = last

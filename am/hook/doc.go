@@ -1,24 +1,25 @@
 // Package hook notifies executables and URLs of events, at least once and in order
 // within a slice.
 //
-// A change and its events are one transaction: the store calls Outbox, a pure function
-// from the records before and after and the journal entries to messages, and writes both or
-// neither. So there is an event for each durable change, and for no other, even after a crash.
+// Each hook follows the changes of the store from a cursor of its own. The events of a change are
+// a pure function of the change: the slivers before and after, and the journal entries. So there
+// is an event for each durable change, and for no other, even after a crash.
 //
-//	decision ─> change set ─> Outbox ─> one write ─┬─> answer of the call
-//	                                               └─> reader ─> worker of each hook
-//	                                                               │ send ─┬─ taken ─> note in the store ─> the next
-//	leases that will end ─> Sliver.NotifiedEnd ─> Outbox           │       └─ not ───> again, later
+//	decision ─> change set and Change ─> one write ─┬─> answer of the call
+//	                                                └─> reader ─> worker of each hook
+//	                                                               │ send ─┬─ taken ─> cursor in the store ─> the next
+//	leases that will end ─> Sliver.NotifiedEnd ─> Change           │       └─ not ───> again, later
 //
 // A worker sends the events of its hook one by one, in order. If a hook does not accept an
 // event, only later events of that slice wait. The slices take turns. The next event of a
 // slice is sent only after the store has recorded the last one. So after a crash a hook
-// receives at most the last event of a slice again, with the same id.
+// receives at most the last event of a slice again, with the same id. While an older event
+// waits, further cursors record the events taken of other slices.
 //
-// A hook that fails must not fill the disk. Beyond 100,000 events, or an age of 7 days,
-// the oldest are dropped, which the log and Lost report. Events are stored by the names
-// of hooks. The events of a hook that is no longer configured are removed at the next
-// start; a new hook receives only later events.
+// A hook that fails must not fill the disk: the store deletes the oldest changes beyond its
+// limits, which the log and Lost report. Cursors have the names of hooks. The cursors of a hook
+// that is no longer configured are removed when the store is next opened; a new hook receives
+// only later events.
 //
 // An executable receives the event as JSON on standard input, in an environment of its
 // own and with a timeout. Exit status 0 means that it took the event. A URL receives a
@@ -30,12 +31,12 @@
 //
 // # Decisions
 //
-//   - writing events: an event is written in the transaction of the change that it describes, so
-//     none is lost: [Outbox].
+//   - new hook: it gets the events of changes after the store was first opened with it in the
+//     configuration, also of changes by commands: [Follow].
 //   - order: a hook gets the next event of a slice after the store has recorded the last one. So a
-//     crash repeats at most one event, with the same id: [worker.deliver].
-//   - failing hook: it is called again after 1 s to 5 min. Beyond 100,000 events or 7 days the
-//     oldest events are dropped and logged: [Limits].
+//     crash repeats at most one event, with the same id: [worker.advance].
+//   - failing hook: it is called again after 1 s to 5 min. Events of changes that the store has
+//     deleted are dropped and logged: [store.ChangeLimits].
 //   - URL of a hook: no redirects, no proxy and TLS 1.2 or later. The log does not show it,
 //     because it may contain a secret: [Sign].
 package hook

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -125,7 +126,7 @@ func (b *bench) start() {
 	b.t.Helper()
 	b.open()
 	var err error
-	b.runner, err = New(Config{Store: b.store, Hooks: b.hooks, Log: cmp.Or(b.log, slog.New(slog.DiscardHandler)), Limits: b.limits})
+	b.runner, err = New(Config{Store: b.store, Site: site, Hooks: b.hooks, Log: cmp.Or(b.log, slog.New(slog.DiscardHandler)), Limits: b.limits})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -154,8 +155,10 @@ func (b *bench) start() {
 func (b *bench) open() {
 	b.t.Helper()
 	var err error
-	o := store.Options{Now: b.clock.Now, Outbox: Outbox(site, b.hooks)}
-	if b.store, err = store.Open(b.file, o); err != nil {
+	if b.store, err = store.Open(b.file, store.Options{Now: b.clock.Now}); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := Follow(b.t.Context(), b.store, b.hooks); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -189,16 +192,28 @@ func (b *bench) put(slivers ...am.Sliver) {
 	})
 }
 
-// waiting are the events that the store keeps, oldest first.
+// waiting are the events that some hook has not taken, by the cursors in the store, oldest first.
 func (b *bench) waiting() (list []Event) {
 	b.t.Helper()
 	err := b.store.Read(func(v *store.View) error {
-		return v.MessagesAfter("", func(id string, m store.Message) bool {
-			e, err := decodeEvent(id, m)
-			if err != nil {
-				b.t.Error(err)
+		var workers []*worker
+		for i := range b.hooks {
+			w := &worker{hook: &b.hooks[i], taken: map[string]string{}}
+			if err := w.begin(v); err != nil {
+				return err
 			}
-			list = append(list, e)
+			workers = append(workers, w)
+		}
+		return v.ChangesFrom(0, func(c store.Change) bool {
+			for _, p := range eventsOf(site, &c) {
+				if slices.ContainsFunc(workers, func(w *worker) bool { return w.needs(&p) }) {
+					e, err := p.event()
+					if err != nil {
+						b.t.Error(err)
+					}
+					list = append(list, e)
+				}
+			}
 			return true
 		})
 	})

@@ -34,8 +34,11 @@ func childThatIsKilled() {
 		os.Exit(1)
 	}
 	hooks := hookOf(dir)
-	s, err := store.Open(filepath.Join(dir, "state.db"), store.Options{Outbox: Outbox(site, hooks)})
+	s, err := store.Open(filepath.Join(dir, "state.db"), store.Options{})
 	if err != nil {
+		fail(err)
+	}
+	if err := Follow(context.Background(), s, hooks); err != nil {
 		fail(err)
 	}
 	n := 0
@@ -44,7 +47,7 @@ func childThatIsKilled() {
 	}); err != nil {
 		fail(err)
 	}
-	r, err := New(Config{Store: s, Hooks: hooks, Log: slog.New(slog.DiscardHandler), Limits: quick})
+	r, err := New(Config{Store: s, Site: site, Hooks: hooks, Log: slog.New(slog.DiscardHandler), Limits: quick})
 	if err != nil {
 		fail(err)
 	}

@@ -81,8 +81,7 @@ func (r *Runner) checkLeases(ctx context.Context) error {
 	}
 }
 
-// markExpiring only records the notice in each sliver. Outbox makes the events from this
-// change.
+// markExpiring only records the notice in each sliver. The events are made from this change.
 func (r *Runner) markExpiring(ctx context.Context, slivers []urn.URN) error {
 	return r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, u := range slivers {

@@ -14,11 +14,7 @@ type Limits struct {
 	// Grace is the time that running deliveries may continue after the runner is stopped;
 	// default: 5 s.
 	Grace time.Duration
-	// Events is the largest number of waiting events, and Age their longest wait; default:
-	// 100,000 and 7 d. Beyond these limits, the oldest events are dropped.
-	Events int
-	Age    time.Duration
-	// Tick is the interval at which leases are checked; default: 2 s.
+	// Tick is the interval at which leases are checked and cursors are saved; default: 2 s.
 	Tick time.Duration
 	// Batch is the largest number of records that one decision changes; default: 500.
 	Batch int
@@ -28,8 +24,6 @@ func (l Limits) withDefaults() Limits {
 	l.RetryMin = cmp.Or(l.RetryMin, time.Second)
 	l.RetryMax = cmp.Or(l.RetryMax, 5*time.Minute)
 	l.Grace = cmp.Or(l.Grace, 5*time.Second)
-	l.Events = cmp.Or(l.Events, 100_000)
-	l.Age = cmp.Or(l.Age, 7*24*time.Hour)
 	l.Tick = cmp.Or(l.Tick, 2*time.Second)
 	l.Batch = cmp.Or(l.Batch, 500)
 	return l

@@ -3,133 +3,157 @@ package hook
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"patchbay/am/store"
 )
 
-const (
-	// retryDelay is the wait before a failed read or write of the store is repeated.
-	retryDelay = time.Second
-	// trimEvery is the interval at which events that are too old are dropped.
-	trimEvery = time.Minute
-)
+// retryDelay is the wait before a failed read or write of the store is repeated.
+const retryDelay = time.Second
 
-// reader passes messages of the store to the workers, and drops the oldest if they are too
-// old or too many.
+// cursorPrefix begins the names of the hooks' cursors in the store.
+const cursorPrefix = "hook "
+
+func (h *Hook) cursor() string { return cursorPrefix + h.Name }
+
+// Follow makes the hooks follow the changes of the store: a new hook gets the events of later
+// changes only. It removes the cursors of hooks that are no longer configured. It must be called
+// by each program that changes the store, so that hooks get these changes, too.
+func Follow(ctx context.Context, s *store.Store, hooks []Hook) error {
+	return s.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+		missing := map[string]string{} // by cursor, where it begins
+		for i := range hooks {
+			missing[hooks[i].cursor()] = store.Position(v.Revision()+1, 0)
+		}
+		known := map[string]bool{}
+		err = v.Cursors(cursorPrefix, func(c store.Cursor) bool {
+			name, _, _ := strings.Cut(c.Name, "\x00")
+			if _, ok := missing[name]; !ok && !known[name] {
+				cs.Remove(store.CursorKey(c.Name))
+				return true
+			}
+			delete(missing, name)
+			known[name] = true
+			return true
+		})
+		if err != nil || len(missing) == 0 {
+			return cs, err
+		}
+		// The events of a program of schema 4 name their hooks.
+		err = v.ChangesFrom(0, func(c store.Change) bool {
+			for _, m := range c.Messages {
+				for _, name := range m.To {
+					if at, ok := missing[cursorPrefix+name]; ok {
+						missing[cursorPrefix+name] = min(at, store.Position(c.Rev, 0))
+					}
+				}
+			}
+			return len(c.Messages) > 0
+		})
+		for name, at := range missing {
+			cs.PutCursor(name, at)
+		}
+		return cs, err
+	})
+}
+
+// reader passes the events of changes to the workers.
 type reader struct {
 	*Runner
-	seen string // the id of the last message read
+	next store.Rev // the first revision that was not read
 }
 
 // run returns store.ErrClosed if the store is closed.
 func (r *reader) run(ctx context.Context) error {
-	for trimAt := time.Now(); ; {
-		err := r.scan(ctx)
-		if now := time.Now(); err == nil && (r.Waiting() > r.limits.Events || !now.Before(trimAt)) {
-			trimAt = now.Add(trimEvery)
-			err = r.trim(ctx)
+	tick := time.NewTicker(r.limits.Tick)
+	defer tick.Stop()
+	for {
+		err := r.scan()
+		if err == nil {
+			err = r.save(ctx)
 		}
-		wait := time.Until(trimAt)
+		wait := time.Hour
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, store.ErrClosed):
 			return err
 		case err != nil:
-			r.cfg.Log.Error("cannot read or drop the events for hooks", "error", err)
+			r.cfg.Log.Error("cannot read the events for hooks", "error", err)
 			wait = retryDelay
 		}
 		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-		case <-r.posted:
+		case <-r.changed:
+		case <-r.closing:
+		case <-tick.C:
 		case <-t.C:
 		}
 		t.Stop()
 	}
 }
 
-// scan removes messages for hooks that are no longer configured.
-func (r *reader) scan(ctx context.Context) error {
-	for {
-		read := 0
-		unconfigured := map[string][]string{}
-		err := r.cfg.Store.Read(func(v *store.View) error {
-			return v.MessagesAfter(r.seen, func(id string, m store.Message) bool {
-				r.waiting.Add(1)
-				for _, name := range m.To {
-					if w := r.worker(name); w != nil {
-						w.add(entry{m.Slice.Key(), id})
-					} else {
-						unconfigured[id] = append(unconfigured[id], name)
-					}
-				}
-				read++
-				r.seen = id
-				return read < r.limits.Batch
-			})
+// scan passes on the changes that it has not read, and drops the events of changes that were
+// deleted.
+func (r *reader) scan() error {
+	return r.cfg.Store.Read(func(v *store.View) error {
+		err := v.ChangesFrom(0, func(c store.Change) bool {
+			if c.Lost > 0 {
+				r.drop(store.Position(c.Rev+1, 0))
+			}
+			return false
 		})
-		if err == nil && len(unconfigured) > 0 {
-			deleted := 0
-			err = r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
-				deleted, err = store.MarkTaken(v, &cs, unconfigured)
+		if err != nil {
+			return err
+		}
+		return v.ChangesFrom(r.next, func(c store.Change) bool {
+			if c.Lost > 0 && r.names(func(w *worker) bool { return w.end <= store.Position(c.Rev, 0) }) != nil {
+				r.reportLost(c.Lost)
+			}
+			list := eventsOf(r.cfg.Site, &c)
+			for _, w := range r.workers {
+				w.add(c.Rev, list)
+			}
+			r.next = c.Rev + 1
+			return true
+		})
+	})
+}
+
+// drop drops the events before a position.
+func (r *Runner) drop(before string) {
+	lost := 0
+	for _, w := range r.workers {
+		lost += w.drop(before)
+	}
+	if lost > 0 {
+		r.reportLost(lost)
+	}
+}
+
+func (r *Runner) reportLost(n int) {
+	r.lost.Add(int64(n))
+	r.cfg.Log.Error("hooks did not take events in time, so the oldest are dropped; see why the hooks fail",
+		"lost", n, "waiting", r.Waiting(), "failing", r.names(func(w *worker) bool { return w.state.Failing }))
+}
+
+// save advances the cursors of hooks for which the changes had no events.
+func (r *reader) save(ctx context.Context) error {
+	late := false
+	for _, w := range r.workers {
+		late = late || w.isLate()
+	}
+	if !late {
+		return nil
+	}
+	return r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+		for _, w := range r.workers {
+			if err := w.advance(v, &cs, entry{}); err != nil {
 				return cs, err
-			})
-			if err == nil {
-				r.waiting.Add(int64(-deleted))
 			}
 		}
-		if err != nil || read < r.limits.Batch {
-			return err
-		}
-	}
-}
-
-func (r *Runner) worker(name string) *worker {
-	for _, w := range r.workers {
-		if w.hook.Name == name {
-			return w
-		}
-	}
-	return nil
-}
-
-func (r *reader) trim(ctx context.Context) error {
-	keep := r.limits.Events
-	if r.Waiting() > keep {
-		keep -= keep / 16 // otherwise each new message would cause another commit
-	}
-	for {
-		until, n, waiting := "", 0, r.Waiting()
-		var oldest time.Time
-		err := r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
-			err = v.MessagesAfter("", func(id string, m store.Message) bool {
-				if n == r.limits.Batch || id > r.seen || waiting-n <= keep && v.Now().Sub(m.At) <= r.limits.Age {
-					return false
-				}
-				if n == 0 {
-					oldest = m.At
-				}
-				cs.Remove(store.MessageKey(id))
-				until = id
-				n++
-				return true
-			})
-			return cs, err
-		})
-		if err != nil || n == 0 {
-			return err
-		}
-		for _, w := range r.workers {
-			w.drop(until)
-		}
-		r.waiting.Add(int64(-n))
-		r.lost.Add(int64(n))
-		r.cfg.Log.Error("hooks did not take events in time, so the oldest are dropped; see why the hooks fail",
-			"lost", n, "oldest", oldest, "waiting", r.Waiting(), "failing", r.names(func(s State, _ bool) bool { return s.Failing }))
-		if n < r.limits.Batch {
-			return nil
-		}
-	}
+		return cs, nil
+	})
 }

@@ -12,8 +12,9 @@ import (
 
 // Config holds the parts and settings of a Runner.
 type Config struct {
-	// Store must have been opened with the Outbox of the same hooks in its Options.
 	Store *store.Store
+	// Site is the authority of the site in URNs.
+	Site  string
 	Hooks []Hook
 	// Log receives a line when a hook does not take events, once a minute at most, and
 	// when it takes events again; nil is slog.Default.
@@ -21,41 +22,56 @@ type Config struct {
 	Limits Limits
 }
 
-// Runner delivers the messages that the store has posted.
+// Runner delivers the events of the changes of a store.
 type Runner struct {
 	cfg         Config
 	limits      Limits
-	posted      chan struct{} // holds an element while there may be new messages
+	changed     <-chan struct{} // see Store.Changed
+	closing     chan struct{}   // holds an element when a worker has found the store closed
 	noticeTimes []time.Duration
 	sender      func(*Hook) sender // (*Hook).sender; tests replace it
 
-	workers       []*worker    // in the order of the hooks
-	waiting, lost atomic.Int64 // events
+	workers []*worker    // in the order of the hooks
+	lost    atomic.Int64 // events
 }
 
-// New returns a Runner, which watches the store. A store may have only one Runner. New fails
-// with the error of the store's Watch.
+// New returns a Runner, which continues at the cursors that Follow has made. A store may have only
+// one Runner.
 func New(c Config) (*Runner, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	r := &Runner{cfg: c, limits: c.Limits.withDefaults(), posted: make(chan struct{}, 1), noticeTimes: noticeTimes(c.Hooks), sender: (*Hook).sender}
+	r := &Runner{cfg: c, limits: c.Limits.withDefaults(), changed: c.Store.Changed(), closing: make(chan struct{}, 1), noticeTimes: noticeTimes(c.Hooks), sender: (*Hook).sender}
 	for i := range c.Hooks {
 		h := &c.Hooks[i]
-		r.workers = append(r.workers, &worker{r: r, hook: h, wake: make(chan struct{}, 1), waiting: map[string]*backlog{}, state: State{Name: h.Name}})
+		r.workers = append(r.workers, &worker{
+			r: r, hook: h, wake: make(chan struct{}, 1), taken: map[string]string{}, waiting: map[string]*backlog{}, state: State{Name: h.Name},
+		})
 	}
-	return r, c.Store.Watch(r.wakeReader)
+	return r, c.Store.Read(func(v *store.View) error {
+		for _, w := range r.workers {
+			if err := w.begin(v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-// Waiting returns the number of events that some hook has yet to take.
-func (r *Runner) Waiting() int { return int(r.waiting.Load()) }
+// Waiting returns the number of events that hooks have yet to take, counted for each hook.
+func (r *Runner) Waiting() (n int) {
+	for _, s := range r.States() {
+		n += s.Waiting
+	}
+	return n
+}
 
-// Lost returns the number of events dropped since the start, because too many events waited
-// or an event waited too long.
+// Lost returns the number of events dropped since the start, because the store has deleted their
+// changes; see store.ChangeLimits.
 func (r *Runner) Lost() int { return int(r.lost.Load()) }
 
 // Failing returns the number of hooks that did not take their last event.
-func (r *Runner) Failing() int { return len(r.names(func(s State, _ bool) bool { return s.Failing })) }
+func (r *Runner) Failing() int { return len(r.names(func(w *worker) bool { return w.state.Failing })) }
 
 // States returns the state of each hook, in the order of Config.Hooks.
 func (r *Runner) States() []State {
@@ -66,11 +82,11 @@ func (r *Runner) States() []State {
 	return all
 }
 
-// names calls f with busy set while an event is being delivered.
-func (r *Runner) names(f func(s State, busy bool) bool) (names []string) {
+// names returns the names of the hooks for which f returns true. f must not lock the worker.
+func (r *Runner) names(f func(*worker) bool) (names []string) {
 	for _, w := range r.workers {
 		w.mu.Lock()
-		if f(w.state, w.busy) {
+		if f(w) {
 			names = append(names, w.hook.Name)
 		}
 		w.mu.Unlock()
@@ -104,20 +120,11 @@ func (r *Runner) deliver(ctx context.Context) error {
 	cancel()
 	if err != nil {
 		cutOff()
-	} else if hooks := r.names(func(_ State, busy bool) bool { return busy }); len(hooks) > 0 {
+	} else if hooks := r.names(func(w *worker) bool { return w.busy }); len(hooks) > 0 {
 		r.cfg.Log.Info("stopping: waiting for running hooks; events that they do not take are sent again after the next start",
 			"hooks", hooks, "at_most", r.limits.Grace)
 	}
 	defer time.AfterFunc(r.limits.Grace, cutOff).Stop()
 	workers.Wait()
 	return err
-}
-
-// wakeReader wakes the reader if a change has messages.
-func (r *Runner) wakeReader(written []store.ChangeSet) {
-	for _, cs := range written {
-		if len(cs.Messages) > 0 {
-			wake(r.posted)
-		}
-	}
 }

@@ -15,22 +15,32 @@ const logPause = time.Minute
 
 type entry struct{ slice, id string }
 
-// backlog holds the ids of the messages of a slice that a hook has yet to take, oldest
+// backlog holds the positions of the events of a slice that a hook has yet to take, oldest
 // first. It is never empty.
 type backlog struct {
 	ids      []string
-	failures int       // failed deliveries of the first message
-	due      time.Time // when to deliver the first message again, if it failed
+	failures int       // failed deliveries of the first event
+	due      time.Time // when to deliver the first event again, if it failed
 }
 
-// worker delivers the messages for one hook in order. An event that is not taken delays only
+// worker delivers the events for one hook in order. An event that is not taken delays only
 // later events of its slice.
 type worker struct {
 	r    *Runner
 	hook *Hook
-	wake chan struct{} // holds an element while there may be new messages
+	wake chan struct{} // holds an element while there may be new events
 
-	mu         sync.Mutex
+	// rev is the revision of events, the events of the last change of which the worker has
+	// delivered one. Only the goroutine of run uses them.
+	rev    store.Rev
+	events []posted
+
+	mu     sync.Mutex
+	cursor string // the position in the store; all events before it are taken
+	end    string // the position up to which the worker has read
+	// taken are the positions of the last events taken at the start, by the slice's key, of slices
+	// that are ahead of the cursor.
+	taken      map[string]string
 	waiting    map[string]*backlog // by the slice's key
 	retried    bool                // the last delivery was a repetition
 	busy       bool                // an event is being delivered or recorded
@@ -39,16 +49,89 @@ type worker struct {
 	unlogged   int                 // failures since the last line in the log
 }
 
-func (w *worker) add(e entry) {
+// begin reads the cursors of the hook.
+func (w *worker) begin(v *store.View) (err error) {
+	if w.cursor, err = v.Cursor(w.hook.cursor()); err != nil {
+		return err
+	}
+	w.end = w.cursor
+	part := store.PartOf(w.hook.cursor(), "")
+	return v.Cursors(part, func(c store.Cursor) bool {
+		w.taken[strings.TrimPrefix(c.Name, part)] = c.Position
+		return true
+	})
+}
+
+// add adds the events of a change that the hook has yet to take.
+func (w *worker) add(rev store.Rev, list []posted) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	b := w.waiting[e.slice]
-	if b == nil {
-		b = &backlog{}
-		w.waiting[e.slice] = b
+	for i := range list {
+		e := &list[i]
+		if !w.needs(e) {
+			continue
+		}
+		b := w.waiting[e.slice]
+		if b == nil {
+			b = &backlog{}
+			w.waiting[e.slice] = b
+		}
+		b.ids = append(b.ids, e.position)
+		wake(w.wake)
 	}
-	b.ids = append(b.ids, e.id)
-	wake(w.wake)
+	w.end = max(w.end, store.Position(rev+1, 0))
+}
+
+// needs reports whether the hook gets the event, and had not taken it at the start.
+func (w *worker) needs(e *posted) bool {
+	return e.position >= w.cursor && e.position > w.taken[e.slice] && e.isFor(w.hook)
+}
+
+// firstWaiting returns the position of the first event that the hook has yet to take, leaving out
+// the event at the position except. Without any it returns the position up to which the worker has
+// read. The caller holds the lock.
+func (w *worker) firstWaiting(except string) string {
+	first := w.end
+	for _, b := range w.waiting {
+		ids := b.ids
+		if ids[0] == except {
+			ids = ids[1:]
+		}
+		if len(ids) > 0 {
+			first = min(first, ids[0])
+		}
+	}
+	return first
+}
+
+// isLate reports whether the cursor in the store can be advanced.
+func (w *worker) isLate() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.firstWaiting("") > w.cursor
+}
+
+// advance adds to cs the cursor after the hook has taken an event; with the zero entry, it has taken none.
+// If older events of other slices wait, a further cursor records the event.
+func (w *worker) advance(v *store.View, cs *store.ChangeSet, e entry) error {
+	name := w.hook.cursor()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first := w.firstWaiting(e.id)
+	if e.id > first {
+		cs.PutCursor(store.PartOf(name, e.slice), e.id)
+	}
+	if was, err := v.Cursor(name); err != nil || first <= was {
+		return err
+	}
+	cs.PutCursor(name, first)
+	w.cursor = first
+	return v.Cursors(store.PartOf(name, ""), func(c store.Cursor) bool {
+		if c.Position < first {
+			cs.Remove(store.CursorKey(c.Name))
+		}
+		return true
+	})
 }
 
 // next returns the entry to deliver now. If there is none, ok is false, and retryAt is the time
@@ -75,13 +158,17 @@ func (w *worker) next(now time.Time) (e entry, ok bool, retryAt time.Time) {
 	return e, w.busy, retryAt
 }
 
-func (w *worker) markTaken(e entry) {
+// markTaken returns false if the event was dropped meanwhile.
+func (w *worker) markTaken(e entry) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy = false
-	if b := w.waiting[e.slice]; b != nil && b.ids[0] == e.id { // else it was dropped meanwhile
-		w.shorten(e.slice, b)
+	b := w.waiting[e.slice]
+	if b == nil || b.ids[0] != e.id {
+		return false
 	}
+	w.shorten(e.slice, b)
+	return true
 }
 
 func (w *worker) shorten(slice string, b *backlog) {
@@ -105,15 +192,17 @@ func (w *worker) markRefused(e entry) (failures int) {
 	return b.failures
 }
 
-// drop removes the messages up to the id last, inclusive.
-func (w *worker) drop(last string) {
+// drop removes the events before a position, and returns their number.
+func (w *worker) drop(before string) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for slice, b := range w.waiting {
-		for len(b.ids) > 0 && b.ids[0] <= last {
+		for len(b.ids) > 0 && b.ids[0] < before {
 			w.shorten(slice, b)
+			n++
 		}
 	}
+	return n
 }
 
 // run ends when ctx ends or the store is closed. A delivery that has begun continues after ctx
@@ -136,7 +225,7 @@ func (w *worker) run(ctx, delivering context.Context) {
 		err := w.deliver(delivering, s, e)
 		if err == nil {
 			w.recovered()
-			err = w.recordTaken(ctx, e.id)
+			err = w.recordTaken(ctx, e)
 		} else if !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrClosed) {
 			if failures := w.markRefused(e); ctx.Err() == nil {
 				w.failed(e, failures, err)
@@ -144,23 +233,18 @@ func (w *worker) run(ctx, delivering context.Context) {
 			continue
 		}
 		if errors.Is(err, store.ErrClosed) || err != nil && ctx.Err() != nil {
-			wake(w.r.posted) // so the reader sees that the store is closed
+			wake(w.r.closing)
 			return
 		}
-		w.markTaken(e)
+		if w.markTaken(e) && err != nil {
+			w.r.reportLost(1)
+		}
 	}
 }
 
 // deliver returns store.ErrNotFound if the event was dropped.
 func (w *worker) deliver(ctx context.Context, s sender, e entry) error {
-	var event Event
-	err := w.r.cfg.Store.Read(func(v *store.View) error {
-		m, err := v.Message(e.id)
-		if err == nil {
-			event, err = decodeEvent(e.id, m)
-		}
-		return err
-	})
+	event, err := w.event(e.id)
 	if err != nil {
 		return err
 	}
@@ -169,24 +253,44 @@ func (w *worker) deliver(ctx context.Context, s sender, e entry) error {
 	return s.send(ctx, event)
 }
 
+// event returns the event at a position.
+func (w *worker) event(position string) (Event, error) {
+	if rev, _ := store.JournalRev(position); w.rev != rev || rev == 0 {
+		w.rev, w.events = rev, nil
+		err := w.r.cfg.Store.Read(func(v *store.View) error {
+			return v.ChangesFrom(rev, func(c store.Change) bool {
+				if c.Rev == rev {
+					w.events = eventsOf(w.r.cfg.Site, &c)
+				}
+				return false
+			})
+		})
+		if err != nil {
+			w.rev = 0
+			return Event{}, err
+		}
+	}
+	for i := range w.events {
+		if w.events[i].position == position {
+			return w.events[i].event()
+		}
+	}
+	return Event{}, store.ErrNotFound
+}
+
 // recordTaken records in the store that an event was taken, and retries until ctx ends. The
 // next event of the slice is delivered only after that, so a crash repeats at most the
 // last event of a slice.
-func (w *worker) recordTaken(ctx context.Context, id string) error {
+func (w *worker) recordTaken(ctx context.Context, e entry) error {
 	for {
-		deleted := 0
 		err := w.r.cfg.Store.Commit(context.WithoutCancel(ctx), func(v *store.View) (cs store.ChangeSet, err error) {
-			deleted, err = store.MarkTaken(v, &cs, map[string][]string{id: {w.hook.Name}})
+			err = w.advance(v, &cs, e)
 			return cs, err
 		})
-		if err == nil {
-			w.r.waiting.Add(int64(-deleted))
-			return nil
-		}
-		if errors.Is(err, store.ErrClosed) {
+		if err == nil || errors.Is(err, store.ErrClosed) {
 			return err
 		}
-		w.r.cfg.Log.Error("cannot record that a hook has taken an event; it may receive the event again", "hook", w.hook.Name, "event", id, "error", err)
+		w.r.cfg.Log.Error("cannot record that a hook has taken an event; it may receive the event again", "hook", w.hook.Name, "event", e.id, "error", err)
 		select {
 		case <-ctx.Done():
 			return err

@@ -25,9 +25,8 @@ func sortByCreation(all []am.Sliver) {
 type change struct {
 	event string
 	text  string // details of the event, for the journal
-	// settled is the last revision whose journal entries may be joined with the entry of this
-	// change; 0 for none.
-	settled store.Rev
+	// joins means that the journal joins the entry with an earlier one, see joinRepeated.
+	joins   bool
 	grant   credentials.Grant
 	targets Targets
 	call    Call
@@ -125,8 +124,8 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 			}
 		}
 		journal(&cs, v, c.grant, c.call, c.event, c.text, r.slice, changed)
-		if c.settled > 0 {
-			err = joinRepeated(&cs, v, c.settled)
+		if c.joins {
+			err = joinRepeated(&cs, v)
 		}
 		return cs, err
 	})

@@ -30,12 +30,8 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 	until = until.UTC().Truncate(time.Second)
 	var permit *policy.Permit
 	var cut shortenedLeases
-	var settled store.Rev
-	if s.cfg.Settled != nil {
-		settled = s.cfg.Settled()
-	}
 	out, err := s.run(ctx, change{
-		event: "Renew", text: "until " + until.Format(time.RFC3339), grant: g, targets: t, call: o.Call, settled: settled,
+		event: "Renew", text: "until " + until.Format(time.RFC3339), grant: g, targets: t, call: o.Call, joins: true,
 		prepare: func(v *store.View, slice urn.URN) error {
 			cut = shortenedLeases{}
 			permit = s.cfg.Policy.For(g.Caller(), slice)

@@ -9,13 +9,12 @@ import (
 )
 
 // joinRepeated merges the slice's last journal entry into the entry just added, if isRepeat
-// allows it. It does not merge entries after the revision settled, because these have no audit
-// line yet.
-func joinRepeated(cs *store.ChangeSet, v *store.View, settled store.Rev) error {
+// allows it.
+func joinRepeated(cs *store.ChangeSet, v *store.View) error {
 	added := &cs.Journal[len(cs.Journal)-1]
 	e := *added
 	_, rev, err := v.Slice(e.Slice)
-	if errors.Is(err, store.ErrNotFound) || err == nil && rev > settled {
+	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err != nil {

@@ -79,10 +79,6 @@ type Config struct {
 	Prober Prober
 	// URL returns the URL of the site for clients; nil if it is unknown.
 	URL func() string
-	// Settled returns the last revision whose journal entries all have lines in the audit
-	// log. Repeated entries of Renew up to that revision are joined. If Settled is nil, no
-	// entries are joined.
-	Settled func() store.Rev
 }
 
 // Runner has the methods of *work.Runner that the service calls. They may be called concurrently.

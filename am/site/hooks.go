@@ -16,7 +16,7 @@ import (
 // HookConfig is a receiver of events about slivers. Events arrive at least once, in
 // order within a slice, and never delay a call.
 type HookConfig struct {
-	// Name identifies the hook. Events that wait for delivery are stored under this name. So a
+	// Name identifies the hook. The store keeps its position under this name. So a
 	// renamed hook gets only events after the change.
 	Name string `yaml:"name"`
 	// Command is an executable that gets each event as JSON on standard input. Exit status 0
@@ -71,7 +71,7 @@ func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 		case !hookName.MatchString(h.Name):
 			wrong("number %d needs a name of letters, digits, dots, hyphens and underscores, not %.80q", i+1, h.Name)
 		case names[h.Name]:
-			wrong("two have the name %s; give each its own name, because events are queued by name", h.Name)
+			wrong("two have the name %s; give each its own name, because the position of a hook is stored by name", h.Name)
 		}
 		names[h.Name] = true
 		switch {

@@ -143,7 +143,6 @@ func (s *Site) openAggregate(st *store.Store, records *audit.Log, providers *Pro
 		ManifestExtensions:    c.ManifestExtensions,
 		Reading:               c.ReadOptions(s.inventory.Load()),
 		Runner:                runner,
-		Settled:               records.Settled,
 		HasStages:             providers.HasStages,
 		ChangesNodes:          providers.ChangesNodes,
 		Compile:               c.expand,

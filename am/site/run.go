@@ -38,7 +38,7 @@ func (s *Site) Run(ctx context.Context, hup <-chan os.Signal) error {
 	watchers.Go(func() { s.maintenance.watch(watching) })
 	watchers.Go(func() { s.policy.watch(watching) })
 	if !s.config.readOnly {
-		watchers.Go(func() { s.pruneJournal(watching) })
+		watchers.Go(func() { s.prune(watching) })
 		watchers.Go(func() { s.unlockRestored(watching) })
 		watchers.Go(func() { s.watchCompanions(watching) })
 		watchers.Go(func() { s.watchFound(watching) })
@@ -226,7 +226,7 @@ func (s *Site) AdminURL() string {
 }
 
 func (s *Site) openHooks(st *store.Store) (err error) {
-	s.hooks, err = hook.New(hook.Config{Store: st, Hooks: s.config.hooks(), Log: s.log})
+	s.hooks, err = hook.New(hook.Config{Store: st, Site: s.config.Authority, Hooks: s.config.hooks(), Log: s.log})
 	for i := range s.config.Hooks {
 		if err := s.config.Hooks[i].Check(); err != nil {
 			s.log.Error("a hook cannot be used; its events wait", "hook", s.config.Hooks[i].Name, "error", err)
@@ -248,22 +248,26 @@ func (s *Site) runHooks(ctx context.Context) (ended chan struct{}) {
 }
 
 const (
-	// pruneEvery is the interval at which old journal entries are removed.
-	pruneEvery = time.Hour
+	// pruneEvery is the interval at which changes are removed. Old journal entries are removed in
+	// every round of journalRounds.
+	pruneEvery    = time.Minute
+	journalRounds = 60
 	// pruneBatch limits the entries that one transaction removes. pruneRest is the pause
 	// between two such transactions, in which the changes of calls are committed.
 	pruneBatch = 256
 	pruneRest  = 100 * time.Millisecond
 )
 
-// pruneJournal removes only journal entries that are older than journal_keep and recorded in the
-// audit.
-func (s *Site) pruneJournal(ctx context.Context) {
-	if s.config.JournalKeep == 0 {
-		return
-	}
-	for {
-		s.pruneOnce(ctx)
+// prune removes changes that audit and hooks have read, and journal entries that are older than
+// journal_keep.
+func (s *Site) prune(ctx context.Context) {
+	for n := 0; ; n++ {
+		if err := s.store.PruneChanges(ctx, store.ChangeLimits{}); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
+			s.log.Warn("changes that audit and hooks have read cannot be removed; the server tries again in a minute", "error", err)
+		}
+		if s.config.JournalKeep > 0 && n%journalRounds == 0 {
+			s.pruneJournal(ctx)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -272,10 +276,10 @@ func (s *Site) pruneJournal(ctx context.Context) {
 	}
 }
 
-func (s *Site) pruneOnce(ctx context.Context) {
+func (s *Site) pruneJournal(ctx context.Context) {
 	removed := 0
 	for {
-		n, err := s.store.PruneJournal(ctx, s.store.Now().Add(-s.config.JournalKeep), s.audit.Settled(), pruneBatch)
+		n, err := s.store.PruneJournal(ctx, s.store.Now().Add(-s.config.JournalKeep), pruneBatch)
 		removed += n
 		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
 			s.log.Warn("old entries of the journal cannot be removed; the server tries again in an hour", "error", err)

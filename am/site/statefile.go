@@ -1,6 +1,7 @@
 package site
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -100,6 +101,11 @@ func (c *Config) openStore(now func() time.Time, broken func(error)) (*store.Sto
 	if errors.Is(err, store.ErrCopy) {
 		err = c.ExplainCopy(err)
 	}
+	if err == nil && !c.readOnly {
+		if err = hook.Follow(context.Background(), s, c.hooks()); err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}
 	return s, err
 }
 
@@ -124,10 +130,8 @@ func (c *Config) hooks() []hook.Hook {
 	return list
 }
 
-// storeOptions are the same for the server and all commands, so that hooks also get the changes
-// that commands make.
 func (c *Config) storeOptions(now func() time.Time) store.Options {
-	o := store.Options{Site: c.Authority, Now: now, Outbox: hook.Outbox(c.Authority, c.hooks())}
+	o := store.Options{Site: c.Authority, Now: now}
 	if c.readOnly {
 		o.ReadOnly = errReadOnly
 	}

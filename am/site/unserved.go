@@ -105,11 +105,11 @@ func openUnserved(c *Config, backup string, isOrder bool) (*store.Store, error) 
 }
 
 func (s *unservedSite) close() (err error) {
-	if s.store != nil {
-		err = s.store.Close()
-	}
 	if s.audit != nil {
-		err = errors.Join(err, s.audit.Close())
+		err = s.audit.Close()
+	}
+	if s.store != nil {
+		err = errors.Join(err, s.store.Close())
 	}
 	return err
 }

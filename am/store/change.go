@@ -1,10 +1,7 @@
 package store
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"patchbay/am"
 	"patchbay/am/urn"
@@ -20,13 +17,14 @@ const (
 	Documents Kind = "requests"
 	Tasks     Kind = "tasks"
 	Journal   Kind = "journal"
-	Events    Kind = "events"
+	Changes   Kind = "changes"
+	Cursors   Kind = "cursors"
 
 	// Components are what providers found out about components.
 	Components Kind = "components"
 )
 
-// Key names one record. ID is a URN's Key, or the id of a document, journal entry or message.
+// Key names one record. ID is a URN's Key, or the id of a document or journal entry.
 type Key struct {
 	Kind Kind
 	ID   string
@@ -45,8 +43,10 @@ type ChangeSet struct {
 	Tasks      []am.Task
 	Components []am.FoundComponent
 	Journal    []am.JournalEntry
-	Messages   []identified
+	Cursors    []Cursor
 	Delete     []Key
+
+	gap *Change // in place of changes that are deleted
 }
 
 // SliceKey returns the key of a slice's record.
@@ -86,35 +86,19 @@ func (c *ChangeSet) Log(e am.JournalEntry) { c.Journal = append(c.Journal, e) }
 func (c *ChangeSet) numberEntries(rev Rev) {
 	c.Journal = slices.Clone(c.Journal)
 	for i := range c.Journal {
-		c.Journal[i].ID = journalID(rev, i)
+		c.Journal[i].ID = Position(rev, i)
 	}
 }
 
-// ofJournal returns the part of the change set that concerns the journal and the messages, whose keys depend on the
-// revision, or the other part.
+// ofJournal returns the part of the change set that concerns the journal and the changes, whose keys
+// depend on the revision, or the other part.
 func (c ChangeSet) ofJournal(is bool) ChangeSet {
-	other := ChangeSet{Journal: c.Journal, Messages: c.Messages, Delete: slices.Clone(c.Delete)}
+	part := ChangeSet{Journal: c.Journal, gap: c.gap}
 	if !is {
-		c.Journal, c.Messages, c.Delete = nil, nil, other.Delete
-		other = c
+		part, part.Journal, part.gap = c, nil, nil
 	}
-	other.Delete = slices.DeleteFunc(other.Delete, func(k Key) bool { return (k.Kind == Journal || k.Kind == Events) != is })
-	return other
-}
-
-// journalID returns ids of the same length, so that they sort in the order of writing. n is the
-// index in the revision.
-func journalID(rev Rev, n int) string { return fmt.Sprintf("%016x-%04x", uint64(rev), n) }
-
-// JournalRev returns the revision that wrote a journal entry, which is part of the entry's id. The
-// result is false if id is not the id of a journal entry.
-func JournalRev(id string) (Rev, bool) {
-	rev, n, ok := strings.Cut(id, "-")
-	if !ok || len(rev) != 16 || len(n) < 4 {
-		return 0, false
-	}
-	u, err := strconv.ParseUint(rev, 16, 64)
-	return Rev(u), err == nil
+	part.Delete = slices.DeleteFunc(slices.Clone(c.Delete), func(k Key) bool { return (k.Kind == Journal || k.Kind == Changes) != is })
+	return part
 }
 
 // Remove adds keys to delete. Deleting an absent record is not an error.
@@ -143,5 +127,5 @@ func (c *ChangeSet) Clone() ChangeSet {
 
 // Empty reports whether the change set changes nothing.
 func (c *ChangeSet) Empty() bool {
-	return len(c.Slices)+len(c.Slivers)+len(c.Documents)+len(c.Tasks)+len(c.Components)+len(c.Journal)+len(c.Messages)+len(c.Delete) == 0
+	return len(c.Slices)+len(c.Slivers)+len(c.Documents)+len(c.Tasks)+len(c.Components)+len(c.Journal)+len(c.Cursors)+len(c.Delete) == 0
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
 	"go.etcd.io/bbolt"
 
@@ -126,7 +127,12 @@ func (r *Report) checkAll(rd reader) (err error) {
 	records(x, Tasks, x.task)
 	records(x, Journal, x.entry)
 	records(x, Components, func(id string, c *am.FoundComponent) { x.checkName(Components, id, c.URN.Key()) })
-	records(x, Events, func(string, *any) {})
+	records(x, Changes, func(id string, c *Change) {
+		if rev, err := strconv.ParseUint(id, 16, 64); err != nil || changeKey(Rev(rev)).ID != id {
+			x.add(string(Changes), id, "its key is not a revision")
+		}
+	})
+	records(x, Cursors, func(id string, c *Cursor) { x.checkName(Cursors, id, c.Name) })
 	x.indexes()
 	return nil
 }

@@ -58,7 +58,7 @@ func TestCheckFindsNothing(t *testing.T) {
 	if r.Site != sampleSite || r.Schema != schemaVersion || r.Revision == 0 || r.Size == 0 || r.Stale {
 		t.Errorf("the report is %+v", r)
 	}
-	for k, n := range map[Kind]int{Slices: 3, Slivers: 8, Documents: 3, Tasks: 3, Journal: 4, Events: 0} {
+	for k, n := range map[Kind]int{Slices: 3, Slivers: 8, Documents: 3, Tasks: 3, Journal: 4, Changes: 0} {
 		if r.Records[k] != n {
 			t.Errorf("%d %s, want %d", r.Records[k], k, n)
 		}
@@ -123,7 +123,7 @@ func TestCheckFinds(t *testing.T) {
 		{"a task of another", []op{record(TaskKey(second.URN), am.Task{Sliver: first.URN})}, "tasks", "record of"},
 		{"a component under another name", []op{record(Key{Components, "x"}, am.FoundComponent{URN: first.Component})}, "components", "record of"},
 		{"a journal entry of no number", []op{record(Key{Journal, "x"}, am.JournalEntry{ID: "x"})}, "journal", "not the number"},
-		{"a journal entry to come", []op{record(Key{Journal, journalID(99999, 0)}, am.JournalEntry{ID: journalID(99999, 0)})}, "journal", "not the number"},
+		{"a journal entry to come", []op{record(Key{Journal, Position(99999, 0)}, am.JournalEntry{ID: Position(99999, 0)})}, "journal", "not the number"},
 		{"an index too many", []op{{bySlice, []byte("x\x00y"), []byte{}}}, bySlice, "no record"},
 		{"an index too few", []op{{bySlice, index, nil}}, bySlice, "missing"},
 		{"an end too many", []op{{byExpiry, expiryKey(noon, "x"), []byte{}}}, byExpiry, "no record"},

@@ -15,10 +15,9 @@ import (
 type committer struct {
 	db       *database
 	now      func() time.Time
-	revision Rev // the last written revision
-	outbox   func(Change) []Message
-	watchers []func([]ChangeSet) // see Store.Watch
-	readOnly error               // the error for each change; nil if changes are accepted
+	revision Rev    // the last written revision
+	notify   func() // called after a write with changes for followers
+	readOnly error  // the error for each change; nil if changes are accepted
 	// failure is set when damage is found. It is also set when a write fails after its revision
 	// has reached the file, because such a write may or may not be durable. After that, no
 	// change is accepted until the next start.
@@ -60,10 +59,8 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 		c.revision = g.revision
 		c.published.Store(uint64(c.revision))
 	}
-	if err == nil {
-		for _, f := range c.watchers {
-			f(g.written)
-		}
+	if err == nil && g.hasChanges {
+		c.notify()
 	}
 	for i, p := range group {
 		if slices.Contains(g.rest, p) {
@@ -71,7 +68,7 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 		}
 		// A decision that may have read a failed change gets this error, too, in place of its
 		// own.
-		if err != nil && p.watch == nil && (g.answers[i] == nil || g.depends[i]) {
+		if err != nil && (g.answers[i] == nil || g.depends[i]) {
 			g.answers[i] = fmt.Errorf("%w: %w", ErrNotCommitted, err)
 		}
 		p.answer <- g.answers[i]
@@ -87,7 +84,8 @@ type groupRun struct {
 	depends  []bool
 	revision Rev        // the last revision in the transaction
 	rest     []*pending // commits for which no time was left
-	written  []ChangeSet
+	// hasChanges means that the group has written changes for followers.
+	hasChanges bool
 }
 
 var errUnchanged = errors.New("the group changes nothing")
@@ -96,15 +94,9 @@ func (c *committer) decideAll(r reader, g *groupRun) error {
 	if now := (&View{r: r}).Revision(); now != c.revision {
 		return damage(fmt.Sprintf("its revision is %d, but the last one written was %d", now, c.revision))
 	}
-	for i, p := range g.group {
-		if p.watch != nil {
-			g.answers[i] = c.beginWatch(r, p.watch)
-		}
-	}
 	began := time.Now()
 	for i, p := range g.group {
 		switch {
-		case p.watch != nil: // done already
 		case i > 0 && time.Since(began) > c.groupTime:
 			g.rest = append(g.rest, p)
 		case p.ctx.Err() != nil:
@@ -112,10 +104,10 @@ func (c *committer) decideAll(r reader, g *groupRun) error {
 		default:
 			g.depends[i] = g.revision != c.revision
 			start := time.Now()
-			cs, ops, err := c.decide(r, p, g.revision+1)
+			hasChange, ops, err := c.decide(r, p, g.revision+1)
 			if g.answers[i] = err; err == nil && len(ops) > 0 {
 				g.revision++
-				g.written = append(g.written, cs)
+				g.hasChanges = g.hasChanges || hasChange
 				if err := r.apply(ops...); err != nil {
 					return err
 				}
@@ -140,51 +132,47 @@ func (c *committer) hasRevision(revision Rev) bool {
 	return err != nil || now == revision
 }
 
-// decide returns the decision's change set, and the operations that store it as revision rev. An
-// empty change set needs no operations. A prepared decision does not run again if its result is
-// still right.
-func (c *committer) decide(r reader, p *pending, rev Rev) (cs ChangeSet, ops []op, err error) {
+// decide returns the operations that store the decision's change set as revision rev. An empty
+// change set needs none. hasChange means that they write a Change. A prepared decision does not run
+// again if its result is still right.
+func (c *committer) decide(r reader, p *pending, rev Rev) (hasChange bool, ops []op, err error) {
 	switch {
 	case p.prepared == nil:
 	case c.recent.allow(p.prepared):
 		return p.prepared.changes(c, r, rev)
 	case p.prepared.took > c.short:
-		return cs, nil, errStale
+		return false, nil, errStale
 	}
 	v := &View{r: r, now: c.now(), cache: map[Key]any{}}
+	var cs ChangeSet
 	if err = recoverPanic("a decision", func() error { cs, err = p.decide(v); return err }); err != nil || cs.Empty() {
-		return cs, nil, err
+		return false, nil, err
 	}
-	if cs, err = c.complete(v, cs, rev); err != nil {
-		return cs, nil, err
+	records, err := operations(v, cs.ofJournal(false), rev)
+	if err != nil {
+		return false, nil, err
 	}
-	ops, err = operations(v, cs, rev)
-	return cs, ops, err
+	hasChange, ops, err = c.revisionOps(v, cs, rev)
+	return hasChange, append(ops, records...), err
 }
 
-// complete adds to a change set what depends on the revision that stores it.
-func (c *committer) complete(v *View, cs ChangeSet, rev Rev) (ChangeSet, error) {
+// revisionOps returns the operations for that part of a change set whose keys depend on the revision.
+func (c *committer) revisionOps(v *View, cs ChangeSet, rev Rev) (hasChange bool, ops []op, err error) {
 	if c.readOnly != nil {
-		return cs, c.readOnly
+		return false, nil, c.readOnly
 	}
 	cs.numberEntries(rev)
-	if c.outbox == nil {
-		return cs, nil
-	}
-	err := recoverPanic("the outbox", func() error { return addMessages(c.outbox, v, &cs, rev) })
-	return cs, err
-}
-
-// beginWatch calls f with all slivers before the group's changes, and with all later changes.
-func (c *committer) beginWatch(r reader, f func([]ChangeSet)) error {
-	var all ChangeSet
-	err := (&View{r: r}).Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true })
+	change, hasChange, err := changeOf(v, &cs, rev)
 	if err != nil {
-		return err
+		return false, nil, err
 	}
-	f([]ChangeSet{all})
-	c.watchers = append(c.watchers, f)
-	return nil
+	ops, err = operations(v, cs.ofJournal(true), rev)
+	if err == nil && hasChange {
+		var b []byte
+		b, err = encode(rev, change)
+		ops = append(ops, op{string(Changes), []byte(changeKey(rev).ID), b})
+	}
+	return hasChange || cs.gap != nil, ops, err
 }
 
 func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
@@ -255,8 +243,11 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 	for _, e := range cs.Journal {
 		put(Key{Journal, e.ID}, e)
 	}
-	for _, m := range cs.Messages {
-		put(MessageKey(m.id), m.Message)
+	for _, c := range cs.Cursors {
+		put(CursorKey(c.Name), c)
+	}
+	if cs.gap != nil {
+		put(changeKey(cs.gap.Rev), *cs.gap)
 	}
 	return ops, failed
 }

@@ -23,7 +23,8 @@
 //	v1/requests    document id           → am.Document
 //	v1/tasks       sliver URN            → am.Task
 //	v1/journal     revision              → am.JournalEntry
-//	v1/events      revision              → Message, until all its receivers have taken it; since schema 2
+//	v1/changes     revision              → Change, until all followers have read it; since schema 5
+//	v1/cursors     follower              → Cursor; since schema 5
 //	v1/calendar    component, start, sliver → am.Hold; since schema 3
 //	v1/components  component URN         → am.FoundComponent; since schema 3
 //	v1/by_slice    slice URN, sliver URN → nothing
@@ -36,6 +37,10 @@
 //
 // # Decisions
 //
+//   - followers: audit and hooks read the changes, each from its own cursor. So one record of a
+//     change serves all of them, in the transaction of the change: [Change].
+//   - follower that does not read: beyond 100,000 changes or 7 days the oldest are deleted, and a
+//     gap is left in their place: [Store.PruneChanges].
 //   - copies: the store records the inode of its file and the machine-id. A moved file keeps both;
 //     Open refuses a copy: [ErrCopy].
 //   - older schema: it is migrated in one write after a copy to "state.db.schemaN". A refused file

@@ -15,12 +15,14 @@ import (
 
 // schemaVersion is the schema that this program writes. Schema 1 had no bucket for events
 // and no checksums of records, schema 2 had no calendar, and schema 3 had other names of the fields
-// of setup steps. Files of each schema are in testdata.
-const schemaVersion = 4
+// of setup steps. Schema 4 had messages for hooks in place of changes and cursors. Files of each
+// schema are in testdata.
+const schemaVersion = 5
 
 const (
 	calendarSchema = 3 // the first schema with a calendar
 	stepSchema     = 4 // the first schema with steps in the form of setup.Step
+	changeSchema   = 5 // the first schema with changes and cursors
 )
 
 // NewestSchema is the schema to which Open migrates a store.
@@ -86,6 +88,13 @@ func (d *database) migrate(backup func(schema uint64) error, extra []op) error {
 				return err
 			}
 			ops = append(ops, steps...)
+		}
+		if from < changeSchema {
+			changes, err := convertMessages(&View{r: r})
+			if err != nil {
+				return err
+			}
+			ops = append(ops, changes...)
 		}
 		return r.apply(ops...)
 	})

@@ -59,20 +59,15 @@ func (s *Store) prepare(ctx context.Context, d Decision) (*prepared, error) {
 	})
 }
 
-// changes returns the change set and its operations for the revision rev.
-func (p *prepared) changes(c *committer, r reader, rev Rev) (ChangeSet, []op, error) {
-	v, cs := &View{r: r, now: p.now, cache: p.cache}, p.cs
-	cs, err := c.complete(v, cs, rev)
-	if err != nil {
-		return cs, nil, err
-	}
-	journal, err := operations(v, cs.ofJournal(true), rev)
+// changes returns the operations for the revision rev, like committer.decide.
+func (p *prepared) changes(c *committer, r reader, rev Rev) (hasChange bool, ops []op, err error) {
+	hasChange, ops, err = c.revisionOps(&View{r: r, now: p.now, cache: p.cache}, p.cs, rev)
 	for _, o := range p.ops {
 		if o.value != nil && o.bucket != calendarBucket && o.bucket != bySlice && o.bucket != byExpiry {
 			stamp(o.value, rev)
 		}
 	}
-	return cs, append(journal, p.ops...), err
+	return hasChange, append(ops, p.ops...), err
 }
 
 // reads are what a decision rests on.

@@ -8,14 +8,13 @@ import (
 )
 
 // PruneJournal deletes at most limit journal entries, the oldest first. It deletes only entries
-// that are older than cutoff and have the revision upTo or an earlier one. If it deletes fewer than
-// limit entries, no such entry remains. It fails with the errors of Commit.
-func (s *Store) PruneJournal(ctx context.Context, cutoff time.Time, upTo Rev, limit int) (n int, err error) {
+// that are older than cutoff. If it deletes fewer than limit entries, no such entry remains. It
+// fails with the errors of Commit.
+func (s *Store) PruneJournal(ctx context.Context, cutoff time.Time, limit int) (n int, err error) {
 	err = s.Commit(ctx, func(v *View) (cs ChangeSet, err error) {
 		n = 0
 		err = v.Journal(func(e am.JournalEntry) bool {
-			rev, ok := JournalRev(e.ID)
-			if n == limit || !ok || rev > upTo || !e.At.Before(cutoff) {
+			if n == limit || !e.At.Before(cutoff) {
 				return false
 			}
 			cs.Remove(Key{Journal, e.ID})

@@ -24,7 +24,7 @@ const (
 )
 
 // buckets are the buckets that every schema has. Since schema 3 the calendar is required too. The
-// bucket of the events may be missing.
+// buckets of changes and cursors may be missing.
 var buckets = []string{metaBucket, string(Slices), string(Slivers), string(Documents), string(Tasks), string(Journal), bySlice, byExpiry}
 
 const maxKey = bbolt.MaxKeySize

@@ -177,11 +177,13 @@ func (r *Restoration) seal(latest Rev, entry am.JournalEntry) error {
 		return errors.Join(err, r.store.Close())
 	}
 	latest = max(latest, r.Report.Revision)
-	entry.ID = journalID(latest+1, 0)
+	entry.ID = Position(latest+1, 0)
 	text, err := encode(latest+1, entry)
+	change, failed := encode(latest+1, Change{At: entry.At, Journal: []am.JournalEntry{entry}})
+	err = errors.Join(err, failed)
 	if err == nil {
 		err = db.update(func(tx reader) error {
-			ops := []op{{string(Journal), []byte(entry.ID), text}, revisionOp(latest + 1), identityOf(info).op()}
+			ops := []op{{string(Journal), []byte(entry.ID), text}, {string(Changes), []byte(changeKey(latest + 1).ID), change}, revisionOp(latest + 1), identityOf(info).op()}
 			v := &View{r: tx}
 			var failed error
 			bad := v.Slivers(func(s am.Sliver) bool {

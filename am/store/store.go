@@ -54,9 +54,6 @@ type Options struct {
 	// ReadOnly, if not nil, makes the store read-only: Commit refuses each change with this
 	// error. Open then accepts a copy. It still migrates the file to the current schema.
 	ReadOnly error
-	// Outbox returns the messages about a change; nil for none. The committer calls it,
-	// so it must be quick, must not wait and must have no side effects.
-	Outbox func(Change) []Message
 	// Ahead is the number of bytes that are allocated on the disk beyond the file's size. When
 	// other programs have filled the disk, the store can still write this much, for example to
 	// delete slivers. Nothing is allocated if the file system is full or does not support this.
@@ -82,8 +79,9 @@ type Store struct {
 	revision atomic.Uint64
 	done     chan struct{} // closed when the committer has ended
 
-	mu      sync.Mutex // guards closed, so that no read begins after it is set
+	mu      sync.Mutex // guards the following two; no read begins after closed is set
 	closed  bool
+	changed []chan struct{} // see Changed
 	readers sync.WaitGroup
 }
 
@@ -94,7 +92,6 @@ type pending struct {
 	decide Decision
 	// prepared is the result of the decision outside of the commit; nil if it did not run there.
 	prepared *prepared
-	watch    func([]ChangeSet) // see Watch; nil for a decision
 	answer   chan error
 }
 
@@ -143,7 +140,7 @@ func start(db *database, o Options) (*Store, error) {
 	o.GroupTime = cmp.Or(o.GroupTime, 20*time.Millisecond)
 	o.Short = cmp.Or(o.Short, 5*time.Millisecond)
 	s := &Store{db: db, opt: o, failure: &failure{notify: o.Broken}, queue: newQueue(), done: make(chan struct{})}
-	c := &committer{db: db, now: o.Now, outbox: o.Outbox, groupTime: o.GroupTime, short: o.Short, readOnly: o.ReadOnly, failure: s.failure, longest: &s.longest, published: &s.revision}
+	c := &committer{db: db, now: o.Now, notify: s.notifyFollowers, groupTime: o.GroupTime, short: o.Short, readOnly: o.ReadOnly, failure: s.failure, longest: &s.longest, published: &s.revision}
 	if err := db.read(func(r reader) error { c.revision = (&View{r: r}).Revision(); return nil }); err != nil {
 		return nil, errors.Join(err, db.close())
 	}
@@ -202,13 +199,6 @@ func (s *Store) CommitFor(ctx context.Context, caller string, d Decision) error 
 		}
 	}
 	return ErrContended
-}
-
-// Watch calls f with a change set of all slivers, and then, after each write, with the change sets
-// that are now durable, in order. It calls f from one goroutine, before the callers of Commit get
-// their answers. Journal entries have their ids. The list is empty if decisions changed nothing.
-func (s *Store) Watch(f func([]ChangeSet)) error {
-	return s.submit(&pending{ctx: context.Background(), watch: f})
 }
 
 func (s *Store) submit(p *pending) error {

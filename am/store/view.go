@@ -19,7 +19,7 @@ type View struct {
 	r   reader
 	now time.Time
 	// cache contains the slices and slivers that a decision has read, as they are in the store.
-	// Decoding them again for the indexes and the outbox would double the cost of a decision.
+	// Decoding them again for the indexes and for followers would double the cost of a decision.
 	// cache is nil outside of decisions.
 	cache map[Key]any
 }
@@ -166,7 +166,7 @@ func (v *View) JournalBackwards(f func(am.JournalEntry) bool) (failed error) {
 // JournalAfter calls f with the entries of revisions later than rev, oldest first, until f
 // returns false.
 func (v *View) JournalAfter(rev Rev, f func(am.JournalEntry) bool) error {
-	return each(v, Journal, []byte(journalID(rev+1, 0)), f)
+	return each(v, Journal, []byte(Position(rev+1, 0)), f)
 }
 
 // Revision returns the revision of the last change.

@@ -175,7 +175,7 @@ func TestJournalAfter(t *testing.T) {
 		return ids
 	}
 	all := after(0)
-	want := []string{journalID(1, 0), journalID(1, 1), journalID(2, 0), journalID(2, 1), journalID(4, 0), journalID(4, 1), journalID(5, 0), journalID(5, 1)}
+	want := []string{Position(1, 0), Position(1, 1), Position(2, 0), Position(2, 1), Position(4, 0), Position(4, 1), Position(5, 0), Position(5, 1)}
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Errorf("the numbers of the entries: %s", diff)
 	}
@@ -278,4 +278,26 @@ func FuzzDecode(f *testing.F) {
 		var x am.Sliver
 		_, _ = decode(b, &x)
 	})
+}
+
+func TestEndingGivesLeasesInOrder(t *testing.T) {
+	s := open(t, Options{})
+	frozen := sliver("frozen", "s", 3)
+	frozen.Frozen = true
+	commit(t, s, put(sliver("d", "s", 40), sliver("c", "s", 30), sliver("b1", "s", 20), sliver("b2", "s", 20), sliver("a", "s", 10), frozen))
+	for _, step := range []struct {
+		minutes, limit int
+		want           []string
+	}{{5, 10, nil}, {30, 2, []string{"a", "b1"}}, {30, 9, []string{"a", "b1", "b2", "c"}}} {
+		var got []string
+		err := s.Read(func(v *View) error {
+			return v.EachEnding(noon.Add(time.Duration(step.minutes)*time.Minute), func(x am.Sliver) bool {
+				got = append(got, x.URN.Name)
+				return len(got) < step.limit
+			})
+		})
+		if err != nil || !cmp.Equal(got, step.want) {
+			t.Errorf("%d minutes on, up to %d: %q, want %q; %v", step.minutes, step.limit, got, step.want, err)
+		}
+	}
 }

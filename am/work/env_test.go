@@ -53,8 +53,6 @@ type env struct {
 	// wrap, when set, stands between the runner and the store.
 	wrap func(Store) Store
 
-	outbox func(store.Change) []store.Message // what the store posts
-
 	strict        bool // services must succeed
 	remove        bool // orphans, as the policy says
 	log           *slog.Logger
@@ -77,7 +75,7 @@ func (e *env) open() {
 	e.t.Helper()
 	// One decision a write: with more, the committer waits for others by the clock,
 	// which stands still in a bubble.
-	st, err := store.Open(e.path, store.Options{Now: func() time.Time { return e.clock() }, MaxGroup: 1, Outbox: e.outbox})
+	st, err := store.Open(e.path, store.Options{Now: func() time.Time { return e.clock() }, MaxGroup: 1})
 	if err != nil {
 		e.t.Fatal(err)
 	}

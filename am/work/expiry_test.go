@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -85,16 +84,12 @@ func TestLeasesEndBatchByBatch(t *testing.T) {
 			for _, n := range names {
 				e.lease(n, time.Now().Add(time.Minute))
 			}
-			e.st.Close()
-			e.outbox = func(c store.Change) (posted []store.Message) {
-				for _, x := range c.Slivers {
-					if x.Before.Status.Allocation != am.Unallocated && (x.After == nil || x.After.Status.Allocation == am.Unallocated) {
-						posted = append(posted, store.Message{At: c.At, Slice: x.Before.Slice, To: []string{"h"}, Text: []byte(fmt.Sprintf("%q", x.Before.URN.Name))})
-					}
-				}
-				return posted
+			if err := e.st.Commit(context.Background(), func(v *store.View) (cs store.ChangeSet, err error) {
+				cs.PutCursor("hook h", store.Position(v.Revision()+1, 0))
+				return cs, nil
+			}); err != nil {
+				t.Fatal(err)
 			}
-			e.open()
 			var writes atomic.Int64
 			e.wrap = func(s Store) Store {
 				return gate{s, func() error {
@@ -134,8 +129,12 @@ func TestLeasesEndBatchByBatch(t *testing.T) {
 						}
 						return true
 					}),
-					v.MessagesAfter("", func(_ string, m store.Message) bool {
-						events = append(events, strings.Trim(string(m.Text), `"`))
+					v.ChangesFrom(0, func(c store.Change) bool {
+						for _, x := range c.Slivers {
+							if x.Before.Status.Allocation != am.Unallocated && (x.After == nil || x.After.Status.Allocation == am.Unallocated) {
+								events = append(events, x.Before.URN.Name)
+							}
+						}
 						return true
 					}),
 				)

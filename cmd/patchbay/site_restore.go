@@ -191,7 +191,7 @@ func updateAudit(c *site.Config) error {
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	return errors.Join(s.Close(), log.Close())
+	return errors.Join(log.Close(), s.Close())
 }
 
 // maxDifferences limits the printed names for each kind of difference.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"patchbay/am"
 	"patchbay/am/store"
@@ -15,33 +16,40 @@ import (
 // maxText limits an error text in an event, in bytes.
 const maxText = 2048
 
-// Outbox returns the pure function that makes the messages for hooks from a change of the
-// store; nil if there are no hooks.
-func Outbox(site string, hooks []Hook) func(store.Change) []store.Message {
-	if len(hooks) == 0 {
-		return nil
-	}
-	return func(c store.Change) []store.Message {
-		o := &outbox{site: site, hooks: hooks, change: c, causes: causes(c.Journal)}
-		for _, x := range c.Slices {
-			o.compareSlice(x)
-		}
-		for i := range c.Journal {
-			o.postSetup(&c.Journal[i])
-		}
-		for _, x := range c.Slivers {
-			o.compareSliver(x)
-		}
-		return o.posted
-	}
+// posted is an event of a change.
+type posted struct {
+	// position is the event's position in the changes.
+	position string
+	slice    string // its key
+	// isFor reports whether a hook gets the event.
+	isFor func(*Hook) bool
+	text  json.RawMessage // the event, without its id
 }
 
-type outbox struct {
+// eventsOf returns the events that a change causes, always the same and in the same order.
+func eventsOf(site string, c *store.Change) []posted {
+	o := &events{site: site, change: c, causes: causes(c.Journal)}
+	for _, m := range c.Messages {
+		o.posted = append(o.posted, posted{m.ID, m.Slice.Key(), func(h *Hook) bool { return slices.Contains(m.To, h.Name) }, m.Text})
+	}
+	for _, x := range c.Slices {
+		o.compareSlice(x)
+	}
+	for i := range c.Journal {
+		o.postSetup(&c.Journal[i])
+	}
+	for _, x := range c.Slivers {
+		o.compareSliver(x)
+	}
+	return o.posted
+}
+
+// events collects the events of a change.
+type events struct {
 	site   string
-	hooks  []Hook
-	change store.Change
+	change *store.Change
 	causes map[string]*am.JournalEntry
-	posted []store.Message
+	posted []posted
 }
 
 // setupKinds are the kinds of events that are made from journal entries, by the event of the entry.
@@ -63,7 +71,7 @@ func causes(journal []am.JournalEntry) map[string]*am.JournalEntry {
 	return m
 }
 
-func (o *outbox) compareSlice(x store.Diff[am.Slice]) {
+func (o *events) compareSlice(x store.Diff[am.Slice]) {
 	frozen := func(s *am.Slice) bool { return s != nil && !s.Shutdown.IsZero() }
 	switch was, now := frozen(x.Before), frozen(x.After); {
 	case now && !was:
@@ -74,13 +82,9 @@ func (o *outbox) compareSlice(x store.Diff[am.Slice]) {
 }
 
 // postSetup posts the event of a journal entry about a setup.
-func (o *outbox) postSetup(entry *am.JournalEntry) {
+func (o *events) postSetup(entry *am.JournalEntry) {
 	kind, ok := setupKinds[entry.Event]
 	if !ok {
-		return
-	}
-	to := o.subscribers(kind, nil)
-	if len(to) == 0 {
 		return
 	}
 	e := Event{Slice: entry.Slice.String()}
@@ -93,7 +97,7 @@ func (o *outbox) postSetup(entry *am.JournalEntry) {
 	}
 	addCause(&e, entry)
 	e.Text = shorten(entry.Text)
-	o.send(to, kind, entry.Slice, e)
+	o.send(kind, entry.Slice, e, nil)
 }
 
 // isReserved reports whether the sliver is reserved: it is neither in a dry run nor
@@ -107,7 +111,7 @@ func hasState(s *am.Sliver, states ...am.OperationalState) bool {
 }
 
 // compareSliver posts the events in the order of a sliver's life.
-func (o *outbox) compareSliver(x store.Diff[am.Sliver]) {
+func (o *events) compareSliver(x store.Diff[am.Sliver]) {
 	was, now := x.Before, x.After
 	held := isReserved(was)
 	if !held && isReserved(now) {
@@ -144,41 +148,27 @@ func (o *outbox) compareSliver(x store.Diff[am.Sliver]) {
 func isNotified(s *am.Sliver) bool { return !s.NotifiedEnd.IsZero() && s.NotifiedEnd.Equal(s.Expires) }
 
 // expiring leaves out hooks that were notified before.
-func (o *outbox) expiring(was, now *am.Sliver) {
+func (o *events) expiring(was, now *am.Sliver) {
 	again := was != nil && was.NotifiedEnd.Equal(now.NotifiedEnd)
-	o.post(o.subscribers(Expiring, func(h *Hook) bool {
-		return h.Before >= now.NotifiedBefore && !(again && h.Before >= was.NotifiedBefore)
-	}), Expiring, now)
+	after, before := now.NotifiedBefore, time.Duration(0)
+	if again {
+		before = was.NotifiedBefore
+	}
+	o.post(Expiring, now, func(h *Hook) bool { return h.Before >= after && !(again && h.Before >= before) })
 }
 
-func (o *outbox) postSliver(w Kind, s *am.Sliver) { o.post(o.subscribers(w, nil), w, s) }
+func (o *events) postSliver(w Kind, s *am.Sliver) { o.post(w, s, nil) }
 
-func (o *outbox) postSlice(w Kind, s *am.Slice) {
-	if to := o.subscribers(w, nil); len(to) > 0 {
-		e := Event{Slice: s.URN.String()}
-		addCause(&e, o.causes[s.URN.Key()])
-		o.send(to, w, s.URN, e)
-	}
+func (o *events) postSlice(w Kind, s *am.Slice) {
+	e := Event{Slice: s.URN.String()}
+	addCause(&e, o.causes[s.URN.Key()])
+	o.send(w, s.URN, e, nil)
 }
 
-// subscribers leaves out hooks for which accept returns false. A nil accept accepts all
-// hooks.
-func (o *outbox) subscribers(w Kind, accept func(*Hook) bool) (names []string) {
-	for i := range o.hooks {
-		if h := &o.hooks[i]; h.wants(w) && (accept == nil || accept(h)) {
-			names = append(names, h.Name)
-		}
-	}
-	return names
-}
-
-func (o *outbox) post(hooks []string, w Kind, s *am.Sliver) {
-	if len(hooks) == 0 {
-		return
-	}
+func (o *events) post(w Kind, s *am.Sliver, accept func(*Hook) bool) {
 	e := eventOf(s)
 	addCause(&e, o.causes[s.URN.Key()])
-	o.send(hooks, w, s.Slice, e)
+	o.send(w, s.Slice, e, accept)
 }
 
 // eventOf returns an event about a sliver, without kind and cause.
@@ -209,23 +199,24 @@ func addCause(e *Event, cause *am.JournalEntry) {
 
 func shorten(text string) string { return text[:min(len(text), maxText)] }
 
-func (o *outbox) send(hooks []string, w Kind, slice urn.URN, e Event) {
+// send leaves out hooks for which accept returns false. A nil accept accepts all hooks.
+func (o *events) send(w Kind, slice urn.URN, e Event, accept func(*Hook) bool) {
 	e.At, e.Event, e.Site = o.change.At.UTC(), w, o.site
 	text, err := json.Marshal(e)
 	if err != nil {
 		panic(fmt.Sprintf("an event cannot be written: %v", err)) // impossible: it contains only texts and times
 	}
-	o.posted = append(o.posted, store.Message{At: e.At, Slice: slice, To: hooks, Text: text})
+	position := store.Position(o.change.Rev, len(o.posted))
+	o.posted = append(o.posted, posted{position, slice.Key(), func(h *Hook) bool { return h.wants(w) && (accept == nil || accept(h)) }, text})
 }
 
-// decodeEvent makes the event's id from the message's id and content, because a store
-// restored from a backup may use a message id again.
-func decodeEvent(id string, m store.Message) (Event, error) {
-	var e Event
-	if err := json.Unmarshal(m.Text, &e); err != nil {
-		return e, fmt.Errorf("event %s cannot be read: %w", id, err)
+// event makes the event's id from its position and content, because a store restored from a backup
+// may use a position again.
+func (p *posted) event() (e Event, err error) {
+	if err := json.Unmarshal(p.text, &e); err != nil {
+		return e, fmt.Errorf("event %s cannot be read: %w", p.position, err)
 	}
-	sum := sha256.Sum256(m.Text)
-	e.ID = id + "-" + hex.EncodeToString(sum[:8])
+	sum := sha256.Sum256(p.text)
+	e.ID = p.position + "-" + hex.EncodeToString(sum[:8])
 	return e, nil
 }

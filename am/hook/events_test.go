@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -17,11 +18,29 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// toldOf returns the words of the events that Outbox posts for a change of one sliver.
-func toldOf(hooks []Hook, before, after *am.Sliver) (list []string) {
-	c := store.Change{At: noon, Slivers: []store.Diff[am.Sliver]{{Before: before, After: after}}}
-	for _, m := range Outbox(site, hooks)(c) {
-		e, _ := decodeEvent("1", m)
+// changeOf is the change of one sliver.
+func changeOf(before, after *am.Sliver) *store.Change {
+	return &store.Change{Rev: 1, At: noon, Slivers: []store.Diff[am.Sliver]{{Before: before, After: after}}}
+}
+
+// eventsFor returns the events of a change that a hook gets.
+func eventsFor(t *testing.T, h Hook, c *store.Change) (list []Event) {
+	for _, p := range eventsOf(site, c) {
+		if !p.isFor(&h) {
+			continue
+		}
+		e, err := p.event()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// kindsFor returns the kinds of the events that a hook gets of a change of one sliver.
+func kindsFor(t *testing.T, h Hook, before, after *am.Sliver) (list []string) {
+	for _, e := range eventsFor(t, h, changeOf(before, after)) {
 		list = append(list, string(e.Event))
 	}
 	return list
@@ -78,7 +97,7 @@ func TestWhatIsToldOfASliver(t *testing.T) {
 			if c.before == nil && c.after == nil {
 				return // the store reports no such change
 			}
-			if diff := cmp.Diff(c.want, toldOf([]Hook{{Name: "all", Events: Kinds, Before: time.Hour}}, c.before, c.after)); diff != "" {
+			if diff := cmp.Diff(c.want, kindsFor(t, Hook{Name: "all", Events: Kinds, Before: time.Hour}, c.before, c.after)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -91,7 +110,7 @@ func TestAHookHearsTheUsualUnlessItSaysWhatItWants(t *testing.T) {
 		events []Kind
 		want   []string
 	}{{nil, []string{"released"}}, {[]Kind{Gone}, []string{"gone"}}, {[]Kind{Ready}, nil}} {
-		if diff := cmp.Diff(c.want, toldOf([]Hook{{Name: "h", Events: c.events}}, &a, nil)); diff != "" {
+		if diff := cmp.Diff(c.want, kindsFor(t, Hook{Name: "h", Events: c.events}, &a, nil)); diff != "" {
 			t.Errorf("%v: %s", c.events, diff)
 		}
 	}
@@ -105,7 +124,7 @@ func TestEventsOfASetup(t *testing.T) {
 	done := am.JournalEntry{Event: "done", Request: "1", Slice: after.Slice, Slivers: []urn.URN{after.URN}}
 	failed := am.JournalEntry{Event: am.EventStepFailed, Request: "2", Slice: after.Slice, Slivers: []urn.URN{after.URN}, Text: "execute 1 of 2, make: it ended with status 2"}
 	ended := am.JournalEntry{Event: am.EventStageEnded, Slice: after.Slice, Slivers: []urn.URN{after.URN, other.URN}, Text: "stage 1"}
-	c := store.Change{
+	c := &store.Change{
 		At: noon, Slivers: []store.Diff[am.Sliver]{{Before: &other, After: &other}, {Before: &before, After: &after}},
 		Journal: []am.JournalEntry{done, failed, ended},
 	}
@@ -120,25 +139,15 @@ func TestEventsOfASetup(t *testing.T) {
 		{"stages", []Kind{StageEnded}, []string{"stage_ended  setup stage ended  stage 1"}},
 	} {
 		var got []string
-		for _, m := range Outbox(site, []Hook{{Name: "h", Events: tt.events}})(c) {
-			e, err := decodeEvent("1", m)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, e := range eventsFor(t, Hook{Name: "h", Events: tt.events}, c) {
 			got = append(got, strings.Join([]string{string(e.Event), e.ClientID, e.Reason, e.Request, e.Text}, " "))
-			if e.Slice != after.Slice.String() || m.Slice != after.Slice {
+			if e.Slice != after.Slice.String() {
 				t.Errorf("%s: %s is about the slice %s", tt.name, e.Event, e.Slice)
 			}
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: %s", tt.name, diff)
 		}
-	}
-}
-
-func TestWithoutHooksThereIsNoOutbox(t *testing.T) {
-	if Outbox(site, nil) != nil {
-		t.Error("a site without hooks pays for them")
 	}
 }
 
@@ -201,24 +210,13 @@ func TestEventsLookAsWritten(t *testing.T) {
 
 func TestIDsAreUniqueAlsoAfterABackupWasRestored(t *testing.T) {
 	a, b := reserved("s", "a"), reserved("s", "b")
-	post := func(s am.Sliver, at time.Time) store.Message {
-		return Outbox(site, []Hook{{Name: "h"}, {Name: "i"}})(store.Change{At: at, Slivers: []store.Diff[am.Sliver]{{After: &s}}})[0]
-	}
-	id := func(key string, m store.Message) string {
-		e, err := decodeEvent(key, m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e.ID
-	}
-	first := post(a, noon)
-	other := first
-	other.To = other.To[:1] // one hook has got it
-	if id("1", first) != id("1", other) {
-		t.Error("the id changes while others take the event")
+	id := func(rev store.Rev, s *am.Sliver, at time.Time) string {
+		c := changeOf(nil, s)
+		c.Rev, c.At = rev, at
+		return eventsFor(t, Hook{Name: "h"}, c)[0].ID
 	}
 	seen := map[string]bool{}
-	for _, x := range []string{id("1", first), id("2", first), id("1", post(b, noon)), id("1", post(a, noon.Add(1)))} {
+	for _, x := range []string{id(1, &a, noon), id(2, &a, noon), id(1, &b, noon), id(1, &a, noon.Add(1))} {
 		if seen[x] {
 			t.Errorf("the id %s comes twice", x)
 		}
@@ -229,9 +227,22 @@ func TestIDsAreUniqueAlsoAfterABackupWasRestored(t *testing.T) {
 func TestALongErrorIsCut(t *testing.T) {
 	a, b := running(reserved("s", "a"), am.Configuring), running(reserved("s", "a"), am.Failed)
 	b.Error = string(make([]byte, 1<<20))
-	m := Outbox(site, []Hook{{Name: "h"}})(store.Change{At: noon, Slivers: []store.Diff[am.Sliver]{{Before: &a, After: &b}}})
-	if n := len(m[0].Text); n > 16<<10 {
+	if n := len(eventsOf(site, changeOf(&a, &b))[0].text); n > 16<<10 {
 		t.Errorf("an event has %d bytes", n)
+	}
+}
+
+// TestEventsOfAnOlderStore delivers the events that a program of schema 4 has written, to the hooks
+// that had not taken them and with their ids.
+func TestEventsOfAnOlderStore(t *testing.T) {
+	text := json.RawMessage(`{"id":"","at":"2030-01-02T12:00:00Z","event":"ready","slice":"s","client_id":"a"}`)
+	c := &store.Change{Rev: 7, At: noon, Messages: []store.Message{
+		{ID: "0000000000000007-0003", At: noon, Slice: sliceURN("s"), To: []string{"one", "two"}, Text: text},
+		{ID: "0000000000000007-0005", At: noon, Slice: sliceURN("s"), To: []string{"two"}, Text: text},
+	}}
+	one, two := eventsFor(t, Hook{Name: "one"}, c), eventsFor(t, Hook{Name: "two", Events: []Kind{Gone}}, c)
+	if len(one) != 1 || len(two) != 2 || one[0] != two[0] || one[0].ClientID != "a" || !strings.HasPrefix(one[0].ID, "0000000000000007-0003-") {
+		t.Errorf("one gets %+v, two gets %+v", one, two)
 	}
 }
 
@@ -240,7 +251,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("0000000000000001-0000", []byte(`{"event":"ready","at":"2030-01-02T12:00:00Z"}`))
 	f.Add("", []byte(`[`))
 	f.Fuzz(func(t *testing.T, id string, text []byte) {
-		e, err := decodeEvent(id, store.Message{Text: text})
+		e, err := (&posted{position: id, text: text}).event()
 		if err == nil && e.ID == "" {
 			t.Error("an event without an id")
 		}
