@@ -268,7 +268,10 @@ func (l *Log) Admit() error {
 func (l *Log) Lines() (written, unwritten int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lines, int64(l.waiting.lines + l.lost)
+	if unwritten = int64(l.waiting.lines + l.lost); unwritten == 0 && l.failure != nil {
+		unwritten = 1 // at least one change has no line
+	}
+	return l.lines, unwritten
 }
 
 // flush returns false if writing fails. The caller holds the lock.

@@ -1,7 +1,6 @@
 package hook
 
 import (
-	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -229,20 +228,6 @@ func TestALongErrorIsCut(t *testing.T) {
 	b.Error = string(make([]byte, 1<<20))
 	if n := len(eventsOf(site, changeOf(&a, &b))[0].text); n > 16<<10 {
 		t.Errorf("an event has %d bytes", n)
-	}
-}
-
-// TestEventsOfAnOlderStore delivers the events that a program of schema 4 has written, to the hooks
-// that had not taken them and with their ids.
-func TestEventsOfAnOlderStore(t *testing.T) {
-	text := json.RawMessage(`{"id":"","at":"2030-01-02T12:00:00Z","event":"ready","slice":"s","client_id":"a"}`)
-	c := &store.Change{Rev: 7, At: noon, Messages: []store.Message{
-		{ID: "0000000000000007-0003", At: noon, Slice: sliceURN("s"), To: []string{"one", "two"}, Text: text},
-		{ID: "0000000000000007-0005", At: noon, Slice: sliceURN("s"), To: []string{"two"}, Text: text},
-	}}
-	one, two := eventsFor(t, Hook{Name: "one"}, c), eventsFor(t, Hook{Name: "two", Events: []Kind{Gone}}, c)
-	if len(one) != 1 || len(two) != 2 || one[0] != two[0] || one[0].ClientID != "a" || !strings.HasPrefix(one[0].ID, "0000000000000007-0003-") {
-		t.Errorf("one gets %+v, two gets %+v", one, two)
 	}
 }
 

@@ -9,9 +9,6 @@ import (
 	"patchbay/am/store"
 )
 
-// retryDelay is the wait before a failed read or write of the store is repeated.
-const retryDelay = time.Second
-
 // cursorPrefix begins the names of the hooks' cursors in the store.
 const cursorPrefix = "hook "
 
@@ -66,32 +63,29 @@ type reader struct {
 
 // run returns store.ErrClosed if the store is closed.
 func (r *reader) run(ctx context.Context) error {
+	if len(r.workers) == 0 {
+		<-ctx.Done()
+		return nil
+	}
 	tick := time.NewTicker(r.limits.Tick)
 	defer tick.Stop()
-	for {
-		err := r.scan()
-		if err == nil {
-			err = r.save(ctx)
-		}
-		wait := time.Hour
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, store.ErrClosed):
+	for err := r.scan(); ; {
+		if errors.Is(err, store.ErrClosed) {
 			return err
-		case err != nil:
-			r.cfg.Log.Error("cannot read the events for hooks", "error", err)
-			wait = retryDelay
 		}
-		t := time.NewTimer(wait)
+		if err != nil {
+			r.cfg.Log.Error("cannot read the events for hooks", "error", err)
+		}
 		select {
 		case <-ctx.Done():
+			return nil
 		case <-r.changed:
-		case <-r.closing:
+			err = r.scan()
 		case <-tick.C:
-		case <-t.C:
+			if err = r.scan(); err == nil {
+				err = r.save(ctx)
+			}
 		}
-		t.Stop()
 	}
 }
 

@@ -27,7 +27,6 @@ type Runner struct {
 	cfg         Config
 	limits      Limits
 	changed     <-chan struct{} // see Store.Changed
-	closing     chan struct{}   // holds an element when a worker has found the store closed
 	noticeTimes []time.Duration
 	sender      func(*Hook) sender // (*Hook).sender; tests replace it
 
@@ -41,7 +40,7 @@ func New(c Config) (*Runner, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	r := &Runner{cfg: c, limits: c.Limits.withDefaults(), changed: c.Store.Changed(), closing: make(chan struct{}, 1), noticeTimes: noticeTimes(c.Hooks), sender: (*Hook).sender}
+	r := &Runner{cfg: c, limits: c.Limits.withDefaults(), changed: c.Store.Changed(), noticeTimes: noticeTimes(c.Hooks), sender: (*Hook).sender}
 	for i := range c.Hooks {
 		h := &c.Hooks[i]
 		r.workers = append(r.workers, &worker{

@@ -10,6 +10,9 @@ import (
 	"patchbay/am/store"
 )
 
+// retryDelay is the wait before a failed write of the store is repeated.
+const retryDelay = time.Second
+
 // logPause is the minimum time between two log lines about a failing hook.
 const logPause = time.Minute
 
@@ -233,7 +236,6 @@ func (w *worker) run(ctx, delivering context.Context) {
 			continue
 		}
 		if errors.Is(err, store.ErrClosed) || err != nil && ctx.Err() != nil {
-			wake(w.r.closing)
 			return
 		}
 		if w.markTaken(e) && err != nil {

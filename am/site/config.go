@@ -49,7 +49,6 @@ type Config struct {
 	// State is the file with the site's slivers and reservations (its store).
 	State string `yaml:"state"`
 	// JournalKeep is how long the state keeps journal entries; 400d. 0s keeps all entries.
-	// Entries that are not in the audit yet are never removed.
 	JournalKeep time.Duration `yaml:"journal_keep"`
 	// Maintenance is the file of lockdown, drained components and planned maintenance. Commands
 	// write the file. It need not exist.
