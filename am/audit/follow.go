@@ -41,7 +41,7 @@ func (l *Log) begin() error {
 		if err := l.writeOpen(); err != nil { // its position is the last one in the file
 			return err
 		}
-	case l.saved == "" && end.mark != nil:
+	case l.saved == "" && end.settled != nil:
 		if err := l.takeOver(end); err != nil {
 			return err
 		}

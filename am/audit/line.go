@@ -82,7 +82,7 @@ type Line struct {
 	// Next is the position in the changes of the store after this line.
 	Next string `json:"next,omitempty"`
 
-	// The following are in lines of a program of schema 4; see mark.
+	// The following are in lines of a program of schema 4; see end.
 	Journal []string   `json:"journal,omitempty"`
 	Settled *store.Rev `json:"settled,omitempty"`
 	Seen    store.Rev  `json:"seen,omitempty"`

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -17,44 +18,35 @@ import (
 type end struct {
 	// next is the position after the last line that has one; "" if there is none.
 	next string
-	// mark is the last mark of a program of schema 4; nil if there is none.
-	mark *mark
-	// have contains the journal entries after the mark that have a line.
+	// settled is set by files of a program of schema 4: all journal entries up to this revision have
+	// lines. No entry after the revision seen has one.
+	settled *store.Rev
+	seen    store.Rev
+	// have contains the journal entries that have a line.
 	have map[string]bool
-	// needsMark means that mark and have are needed.
-	needsMark bool
 	// enough means that earlier lines are not needed.
 	enough bool
 }
 
-// mark is the position of a line of a program of schema 4. All journal entries up to the revision
-// settled have lines; no entry after the revision seen has one.
-type mark struct{ settled, seen store.Rev }
-
 // Seen returns the last revision of a store that the audit file at path has recorded; 0
 // if it has none. A store that continues after this revision never uses a recorded revision
 // again.
-func Seen(path string) (seen store.Rev, err error) {
-	e := end{have: map[string]bool{}, needsMark: true}
-	if err := e.addFile(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+func Seen(path string) (store.Rev, error) {
+	e := end{have: map[string]bool{}}
+	if err := e.addFile(path, true); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, err
 	}
-	if rev, ok := store.JournalRev(e.next); ok {
-		seen = rev - 1
-		if e.next > store.Position(rev, 0) { // some lines of rev are written
-			seen = rev
-		}
+	rev, ok := store.JournalRev(e.next)
+	if ok && e.next == store.Position(rev, 0) { // no line of rev is written
+		rev--
 	}
-	if e.mark != nil {
-		seen = max(seen, e.mark.seen)
-	}
-	return seen, nil
+	return max(rev, e.seen), nil
 }
 
-// readEnd reads older files only if necessary.
-func readEnd(path string, needsMark bool) (end, error) {
-	e := end{have: map[string]bool{}, needsMark: needsMark}
-	if err := e.addFile(path); err != nil || e.enough {
+// readEnd reads older files only if necessary. isOld means that the audit may be one of schema 4.
+func readEnd(path string, isOld bool) (end, error) {
+	e := end{have: map[string]bool{}}
+	if err := e.addFile(path, isOld); err != nil || e.enough {
 		return e, err
 	}
 	files, err := Files(path)
@@ -65,7 +57,7 @@ func readEnd(path string, needsMark bool) (end, error) {
 		if name == path || e.enough {
 			continue
 		}
-		if err := e.addFile(name); err != nil {
+		if err := e.addFile(name, isOld); err != nil {
 			return e, errors.Join(fmt.Errorf("its position in the journal may be in %s, which cannot be read; move that file elsewhere to continue without it", name), err)
 		}
 	}
@@ -73,50 +65,34 @@ func readEnd(path string, needsMark bool) (end, error) {
 }
 
 // addFile must be called for the latest file first.
-func (e *end) addFile(name string) error {
-	isNew := e.next == ""
+func (e *end) addFile(name string, isOld bool) error {
+	next, settled, seen, first := "", e.settled, e.seen, ^store.Rev(0)
 	err := readLines(name, func(text []byte) bool {
-		if isNew && bytes.Contains(text, []byte(`"next":"`)) {
-			if x, ok := decode(text); ok && x.Next != "" {
-				e.next = x.Next
+		if !bytes.Contains(text, []byte(`"next":"`)) && !(isOld && bytes.Contains(text, []byte(`"settled":`))) {
+			return true
+		}
+		x, ok := decode(text)
+		if ok && x.Next != "" {
+			next = x.Next
+		}
+		if ok && x.Settled != nil {
+			settled, seen, first = x.Settled, x.Seen, min(first, x.Seen)
+			for _, id := range x.Journal {
+				e.have[id] = true
 			}
 		}
 		return true
 	})
-	if err != nil {
-		return err
+	e.next = cmp.Or(e.next, next)
+	if e.settled == nil {
+		e.settled, e.seen = settled, seen
 	}
-	if !e.needsMark {
+	if e.settled != nil {
+		e.enough = first <= *e.settled
+	} else {
 		e.enough = e.next != ""
-		return nil
 	}
-	marked := func(f func(*Line)) error {
-		return readLines(name, func(text []byte) bool {
-			if bytes.Contains(text, []byte(`"settled":`)) {
-				if x, ok := decode(text); ok && x.Settled != nil {
-					f(&x)
-				}
-			}
-			return true
-		})
-	}
-	if e.mark == nil {
-		if err := marked(func(x *Line) { e.mark = &mark{*x.Settled, x.Seen} }); err != nil {
-			return err
-		}
-	}
-	if e.mark == nil {
-		e.enough = e.next != ""
-		return nil
-	}
-	return marked(func(x *Line) {
-		for _, id := range x.Journal {
-			if rev, ok := store.JournalRev(id); ok && rev > e.mark.settled {
-				e.have[id] = true
-			}
-		}
-		e.enough = e.enough || x.Seen <= e.mark.settled
-	})
+	return err
 }
 
 // takeOver writes the lines of the journal entries that a program of schema 4 has not written. If
@@ -125,7 +101,7 @@ func (l *Log) takeOver(e end) error {
 	written := 0
 	ok := true
 	err := l.store.Read(func(v *store.View) error {
-		return v.JournalAfter(e.mark.settled, func(entry am.JournalEntry) bool {
+		return v.JournalAfter(*e.settled, func(entry am.JournalEntry) bool {
 			rev, is := store.JournalRev(entry.ID)
 			n, err := strconv.ParseUint(entry.ID[strings.IndexByte(entry.ID, '-')+1:], 16, 32)
 			if !is || err != nil || e.have[entry.ID] || entry.ID < e.next {

@@ -135,13 +135,6 @@ func (r *Runner) reportLost(n int) {
 
 // save advances the cursors of hooks for which the changes had no events.
 func (r *reader) save(ctx context.Context) error {
-	late := false
-	for _, w := range r.workers {
-		late = late || w.isLate()
-	}
-	if !late {
-		return nil
-	}
 	return r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, w := range r.workers {
 			if err := w.advance(v, &cs, entry{}); err != nil {

@@ -39,7 +39,7 @@ type worker struct {
 	events []posted
 
 	mu     sync.Mutex
-	cursor string // the position in the store; all events before it are taken
+	cursor string // the position in the store at the start; all events before it are taken
 	end    string // the position up to which the worker has read
 	// taken are the positions of the last events taken at the start, by the slice's key, of slices
 	// that are ahead of the cursor.
@@ -107,13 +107,6 @@ func (w *worker) firstWaiting(except string) string {
 	return first
 }
 
-// isLate reports whether the cursor in the store can be advanced.
-func (w *worker) isLate() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.firstWaiting("") > w.cursor
-}
-
 // advance adds to cs the cursor after the hook has taken an event; with the zero entry, it has taken none.
 // If older events of other slices wait, a further cursor records the event.
 func (w *worker) advance(v *store.View, cs *store.ChangeSet, e entry) error {
@@ -128,7 +121,6 @@ func (w *worker) advance(v *store.View, cs *store.ChangeSet, e entry) error {
 		return err
 	}
 	cs.PutCursor(name, first)
-	w.cursor = first
 	return v.Cursors(store.PartOf(name, ""), func(c store.Cursor) bool {
 		if c.Position < first {
 			cs.Remove(store.CursorKey(c.Name))
