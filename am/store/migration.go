@@ -25,6 +25,26 @@ const (
 	changeSchema   = 5 // the first schema with changes and cursors
 )
 
+// migrations lead from each schema to the next. Each reads what those before it have written.
+var migrations = []struct {
+	to  uint64
+	run func(*View) ([]op, error)
+}{
+	{calendarSchema, addCalendar},
+	{stepSchema, renameStepFields},
+	{changeSchema, toSchema5},
+}
+
+// toSchema5 is the place for further conversions to schema 5, which is not released yet.
+func toSchema5(v *View) ([]op, error) { return convertMessages(v) }
+
+func addCalendar(v *View) ([]op, error) {
+	if _, err := v.r.top.CreateBucket([]byte(calendarBucket)); err != nil { // also without slivers
+		return nil, err
+	}
+	return fillCalendar(v)
+}
+
 // NewestSchema is the schema to which Open migrates a store.
 const NewestSchema uint64 = schemaVersion
 
@@ -71,32 +91,19 @@ func (d *database) migrate(backup func(schema uint64) error, extra []op) error {
 		}
 	}
 	err = d.update(func(r reader) error {
-		ops := append(extra, schemaOp(schemaVersion))
-		if from < calendarSchema {
-			if _, err := r.top.CreateBucket([]byte(calendarBucket)); err != nil { // also without slivers
-				return err
+		for _, m := range migrations {
+			if from >= m.to {
+				continue
 			}
-			entries, err := fillCalendar(&View{r: r})
+			ops, err := m.run(&View{r: r})
+			if err == nil {
+				err = r.apply(ops...)
+			}
 			if err != nil {
 				return err
 			}
-			ops = append(ops, entries...)
 		}
-		if from < stepSchema {
-			steps, err := renameStepFields(&View{r: r})
-			if err != nil {
-				return err
-			}
-			ops = append(ops, steps...)
-		}
-		if from < changeSchema {
-			changes, err := convertMessages(&View{r: r})
-			if err != nil {
-				return err
-			}
-			ops = append(ops, changes...)
-		}
-		return r.apply(ops...)
+		return r.apply(append(extra, schemaOp(schemaVersion))...)
 	})
 	if err != nil && from < schemaVersion {
 		err = fmt.Errorf("it cannot be migrated from schema %d to %d: %w; it still has schema %d", from, schemaVersion, err, from)
