@@ -59,13 +59,20 @@ func (l *Log) begin() error {
 	return nil
 }
 
-// save writes the position into the store, so that the store can delete what the audit has. If it
-// fails, the next call tries again.
+// save writes the position into the store, so that the store can delete what the audit has. Before
+// that it syncs the file, because after a loss of power the file must have all lines before the
+// position. If it fails, the next call tries again.
 func (l *Log) save(ctx context.Context) {
 	l.mu.Lock()
-	next, saved := l.next, l.saved
+	next, late := l.next, l.next != l.saved && l.file != nil
+	if late {
+		if err := l.file.Sync(); err != nil {
+			l.failed(err)
+			late = false
+		}
+	}
 	l.mu.Unlock()
-	if next == saved {
+	if !late {
 		return
 	}
 	err := l.store.Commit(ctx, func(*store.View) (cs store.ChangeSet, err error) {

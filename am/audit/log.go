@@ -186,6 +186,13 @@ func (l *Log) checkFile() bool {
 	return err == nil
 }
 
+// closeFile syncs the file first; see save.
+func (l *Log) closeFile() error {
+	err := errors.Join(l.file.Sync(), l.file.Close())
+	l.file = nil
+	return err
+}
+
 // reopenIfMoved opens a new file if the open file was moved away, or if none is open.
 func (l *Log) reopenIfMoved() error {
 	if l.file != nil {
@@ -197,8 +204,7 @@ func (l *Log) reopenIfMoved() error {
 		} else if !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		l.file.Close()
-		l.file = nil
+		l.closeFile()
 	}
 	if err := l.open(); err != nil {
 		return err
@@ -310,8 +316,7 @@ func (l *Log) Reopen() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file != nil {
-		l.file.Close()
-		l.file = nil
+		l.closeFile()
 	}
 	l.flush()
 	return l.err()
@@ -330,7 +335,5 @@ func (l *Log) Close() error {
 	if l.file == nil {
 		return err
 	}
-	err = errors.Join(err, l.file.Close())
-	l.file = nil
-	return err
+	return errors.Join(err, l.closeFile())
 }
