@@ -36,7 +36,7 @@
 //   - order: a hook gets the next event of a slice after the store has recorded the last one. So a
 //     crash repeats at most one event, with the same id: [worker.advance].
 //   - failing hook: it is called again after 1 s to 5 min. Events of changes that the store has
-//     deleted are dropped and logged: [store.ChangeLimits].
+//     deleted are dropped and logged: [Runner.Lost].
 //   - URL of a hook: no redirects, no proxy and TLS 1.2 or later. The log does not show it,
 //     because it may contain a secret: [Sign].
 package hook
