@@ -76,7 +76,7 @@ func (s *Site) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.aggregate = s.openAggregate(st, records, providers, rules, services, runner)
+	s.aggregate = s.openAggregate(st, providers, rules, services, runner)
 	if err := s.reportInventory(ctx, st, s.aggregate); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (s *Site) openRunner(st *store.Store, providers *ProviderSet) (*companions,
 	return s.companions, s.runner, nil
 }
 
-func (s *Site) openAggregate(st *store.Store, records *audit.Log, providers *ProviderSet, rules *policyFile, services *companions, runner *work.Runner) *service.Service {
+func (s *Site) openAggregate(st *store.Store, providers *ProviderSet, rules *policyFile, services *companions, runner *work.Runner) *service.Service {
 	c := s.config
 	return service.New(service.Config{
 		Store:                 st,
