@@ -109,18 +109,18 @@ type Sliver struct {
 	// NotifiedEnd is the end of the lease in the last notice to hooks; zero if there was no
 	// notice. The notice went to all hooks that ask for a notice NotifiedBefore or longer
 	// before the end.
-	NotifiedEnd    time.Time     `json:"Told,omitzero"`
-	NotifiedBefore time.Duration `json:"ToldBefore,omitempty"`
+	NotifiedEnd    time.Time     `json:",omitzero"`
+	NotifiedBefore time.Duration `json:",omitempty"`
 	// RequestedEnd is the end of the lease that the Allocate call requested; zero if it
 	// requested none. Provision uses it.
-	RequestedEnd time.Time `json:"Wish,omitzero"`
+	RequestedEnd time.Time `json:",omitzero"`
 	// Granted is the end of the lease that an operator set for a reservation; zero if no
 	// operator set one. Provision keeps it even beyond the limits for experimenters.
 	Granted time.Time `json:",omitzero"`
 	// ProbedUntil is the time when the sliver's dry run ends at the latest; zero if no dry run
 	// is in progress. In a dry run, the provider checks whether it can create the sliver.
 	// Allocate returns after the dry run.
-	ProbedUntil time.Time `json:"AskedUntil,omitzero"`
+	ProbedUntil time.Time `json:",omitzero"`
 	// Restored means that the record is from a backup. The sliver may have been provisioned after
 	// the backup, so its component becomes free only after the provider has reported that no
 	// resource exists.

@@ -147,7 +147,7 @@ func (s *site) shortLines() (all []string) {
 	s.t.Helper()
 	for _, l := range s.lines() {
 		text := l.Event
-		for _, x := range []string{l.What, l.ID, l.Request, l.Sliver, strings.Join(l.Addresses, ","), strings.Join(l.Doors, ","), strings.Join(l.Outside, ",")} {
+		for _, x := range []string{l.What, l.ID, l.Request, l.Sliver, strings.Join(l.Addresses, ","), strings.Join(l.Endpoints, ","), strings.Join(l.Outside, ",")} {
 			if x != "" {
 				text += " " + strings.TrimPrefix(x, "urn:publicid:IDN+example.org+")
 			}
@@ -209,7 +209,7 @@ func TestNoNameForgesALine(t *testing.T) {
 	u := urn.URN{Authority: evil, Type: evil, Name: evil}
 	l := (&Call{ID: evil, Method: evil, Remote: evil, Caller: u, Speaker: u, Slice: u, Credentials: []string{evil}, Output: evil}).line(noon)
 	l.What, l.Operator, l.Text, l.Sliver, l.User, l.Component, l.Request, l.Site = evil, evil, evil, evil, evil, evil, evil, evil
-	l.Addresses, l.Doors, l.Outside = []string{evil}, []string{evil}, []string{evil}
+	l.Addresses, l.Endpoints, l.Outside = []string{evil}, []string{evil}, []string{evil}
 	text := l.encode()
 	for i, c := range text {
 		if (c < ' ' || c > '~') && i < len(text)-1 || i == len(text)-1 && c != '\n' {

@@ -264,7 +264,7 @@ func (l *Log) maintain() {
 
 // holdsSame reports whether two lines have the same addresses, endpoints and outside ports.
 func (l *Line) holdsSame(x *Line) bool {
-	return slices.Equal(l.Addresses, x.Addresses) && slices.Equal(l.Doors, x.Doors) && slices.Equal(l.Outside, x.Outside)
+	return slices.Equal(l.Addresses, x.Addresses) && slices.Equal(l.Endpoints, x.Endpoints) && slices.Equal(l.Outside, x.Outside)
 }
 
 // holdsLine returns nil if the sliver holds nothing.
@@ -277,11 +277,11 @@ func holdsLine(s *am.Sliver) *Line {
 		l.Addresses = append(slices.Clone(l.Addresses), p.String())
 	}
 	for _, d := range s.Observed.Logins {
-		if d := endpoint(d); !slices.Contains(l.Doors, d) {
-			l.Doors = append(l.Doors, d)
+		if d := endpoint(d); !slices.Contains(l.Endpoints, d) {
+			l.Endpoints = append(l.Endpoints, d)
 		}
 	}
-	if len(l.Addresses)+len(l.Doors)+len(l.Outside) == 0 {
+	if len(l.Addresses)+len(l.Endpoints)+len(l.Outside) == 0 {
 		return nil
 	}
 	return l

@@ -66,7 +66,7 @@ type Line struct {
 	User      string   `json:"user,omitempty"`
 	Component string   `json:"component,omitempty"`
 	Addresses []string `json:"addresses,omitempty"`
-	Doors     []string `json:"doors,omitempty"`
+	Endpoints []string `json:"endpoints,omitempty"`
 	Outside   []string `json:"outside,omitempty"`
 	Request   string   `json:"request,omitempty"`
 	// Again means that the line repeats an earlier line, at a start or in a new file. Since
@@ -83,6 +83,7 @@ type Line struct {
 	Next string `json:"next,omitempty"`
 
 	// The following are in lines of a program of schema 4; see end.
+	Doors   []string   `json:"doors,omitempty"` // Endpoints
 	Journal []string   `json:"journal,omitempty"`
 	Settled *store.Rev `json:"settled,omitempty"`
 	Seen    store.Rev  `json:"seen,omitempty"`
@@ -131,5 +132,6 @@ func decode(text []byte) (Line, bool) {
 	if _, _, ok := peek(text); !ok || json.Unmarshal(text, &l) != nil {
 		return Line{}, false
 	}
+	l.Endpoints, l.Doors = append(l.Endpoints, l.Doors...), nil
 	return l, !l.time().IsZero()
 }

@@ -85,7 +85,7 @@ func (p Place) match(l *Line) (as []string, shared bool) {
 			as, shared = append(as, o), shared || p.Port == 0
 		}
 	}
-	for _, d := range l.Doors {
+	for _, d := range l.Endpoints {
 		host, port, err := net.SplitHostPort(d)
 		if err == nil && (p.isAt(host) || p.Host != "" && strings.EqualFold(p.Host, host)) && (p.Port == 0 || port == strconv.Itoa(int(p.Port))) {
 			as, shared = append(as, d), shared || p.Port == 0

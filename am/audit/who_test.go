@@ -263,3 +263,11 @@ func FuzzWho(f *testing.F) {
 		}
 	})
 }
+
+// TestOlderLine reads a line with the names of fields of schema 4.
+func TestOlderLine(t *testing.T) {
+	l, ok := decode([]byte(`{"at":"2026-11-20T12:00:00.000Z","event":"holds","doors":["192.0.2.1:22"]}`))
+	if !ok || len(l.Endpoints) != 1 || l.Endpoints[0] != "192.0.2.1:22" || strings.Contains(string(l.encode()), "doors") {
+		t.Errorf("%+v", l)
+	}
+}

@@ -2,11 +2,13 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -15,14 +17,13 @@ import (
 
 // schemaVersion is the schema that this program writes. Schema 1 had no bucket for events
 // and no checksums of records, schema 2 had no calendar, and schema 3 had other names of the fields
-// of setup steps. Schema 4 had messages for hooks in place of changes and cursors. Files of each
-// schema are in testdata.
+// of setup steps. Schema 4 had messages for hooks in place of changes and cursors, and other names of some
+// fields of slivers. Files of each schema are in testdata.
 const schemaVersion = 5
 
 const (
 	calendarSchema = 3 // the first schema with a calendar
-	stepSchema     = 4 // the first schema with steps in the form of setup.Step
-	changeSchema   = 5 // the first schema with changes and cursors
+	changeSchema   = 5 // the first schema with changes and cursors, and with plain names of fields
 )
 
 // migrations lead from each schema to the next. Each reads what those before it have written.
@@ -31,12 +32,9 @@ var migrations = []struct {
 	run func(*View) ([]op, error)
 }{
 	{calendarSchema, addCalendar},
-	{stepSchema, renameStepFields},
-	{changeSchema, toSchema5},
+	{changeSchema, renameFields},
+	{changeSchema, convertMessages},
 }
-
-// toSchema5 is the place for further conversions to schema 5, which is not released yet.
-func toSchema5(v *View) ([]op, error) { return convertMessages(v) }
 
 func addCalendar(v *View) ([]op, error) {
 	if _, err := v.r.top.CreateBucket([]byte(calendarBucket)); err != nil { // also without slivers
@@ -146,31 +144,37 @@ func (d *database) keepCopy(schema uint64) error {
 	return linkNew(f.Name(), name)
 }
 
-// renameStepFields returns the operations that write the slivers whose setup steps have the fields
-// of an earlier schema. Only the names of fields with two words have changed.
-func renameStepFields(v *View) (ops []op, err error) {
-	var failed error
+// olderSliver has the fields of a sliver under their names in earlier schemas: those of setup steps until
+// schema 3, the others until schema 4.
+type olderSliver struct {
+	Setup            []struct{ Path, FileType string }
+	Told             time.Time
+	ToldBefore       time.Duration
+	Wish, AskedUntil time.Time
+}
+
+// renameFields returns the operations that write the slivers with the present names of their fields.
+func renameFields(v *View) (ops []op, failed error) {
 	v.r.scan(string(Slivers), nil, nil, func(k, b []byte) bool {
 		var s am.Sliver
-		var old struct {
-			Setup []struct{ Path, FileType string }
-		}
+		var old olderSliver
 		rev, err := decode(b, &s)
 		if err == nil {
 			_, err = decode(b, &old)
 		}
-		if err == nil && len(old.Setup) > 0 {
+		if err == nil {
 			for i, x := range old.Setup {
-				s.Setup[i].InstallPath, s.Setup[i].FileType = x.Path, x.FileType
+				s.Setup[i].InstallPath, s.Setup[i].FileType = cmp.Or(s.Setup[i].InstallPath, x.Path), cmp.Or(s.Setup[i].FileType, x.FileType)
 			}
-			if b, err = encode(rev, s); err == nil {
-				ops = append(ops, op{string(Slivers), bytes.Clone(k), b})
-			}
+			s.NotifiedEnd, s.NotifiedBefore, s.RequestedEnd, s.ProbedUntil = old.Told, old.ToldBefore, old.Wish, old.AskedUntil
+			b, err = encode(rev, s)
 		}
 		if err != nil {
-			failed = fmt.Errorf("cannot convert the setup of a sliver: %w", err)
+			failed = fmt.Errorf("cannot convert a sliver: %w", err)
+			return false
 		}
-		return err == nil
+		ops = append(ops, op{string(Slivers), bytes.Clone(k), b})
+		return true
 	})
 	return ops, failed
 }

@@ -63,6 +63,10 @@ func TestWriteSchema(t *testing.T) {
 func sampleOf(schema int) sample {
 	x := sampleRecords()
 	for i := range x.slivers {
+		if y := &x.slivers[i]; schema == 4 { // all fields that had other names
+			hour := func(n int) time.Time { return noon.Add(time.Duration(i*10+n) * time.Hour) }
+			y.NotifiedEnd, y.NotifiedBefore, y.RequestedEnd, y.ProbedUntil = hour(1), time.Duration(i+1)*time.Hour, hour(2), hour(3)
+		}
 		if schema < 3 && x.slivers[i].Setup != nil {
 			x.slivers[i].Setup = []setup.Step{{}}
 		}

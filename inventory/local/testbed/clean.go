@@ -21,7 +21,7 @@ import (
 
 // stateNames are the files and folders of a state folder, except temporary files.
 var stateNames = []string{
-	"nodes", "trash", "assembly", "disks", "program", "images", "slices", "doors", fabricsFolder, egressFolder, egressFile, gatewayFile, gatewayKeyFile, "lock",
+	"nodes", "trash", "assembly", "disks", "program", "images", "slices", "endpoints", "doors", fabricsFolder, egressFolder, egressFile, gatewayFile, gatewayKeyFile, "lock",
 	sysctl.File,
 }
 

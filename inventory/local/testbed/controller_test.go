@@ -105,7 +105,7 @@ func (h *fakeHost) checkNothingLeft(t *testing.T, tb *Testbed) {
 			t.Errorf("%s holds %s, want %s", dir, got, want)
 		}
 	}
-	for _, dir := range []string{"nodes", "slices", "doors"} {
+	for _, dir := range []string{"nodes", "slices", "endpoints"} {
 		if entries, err := os.ReadDir(filepath.Join(h.dir, "state", dir)); err != nil || len(entries) > 0 {
 			t.Errorf("left in %s: %v, %v", dir, entries, err)
 		}
@@ -394,7 +394,7 @@ func TestDamagedRecordAffectsNoOtherNode(t *testing.T) {
 		setUntilReady(t, tb, nodeName(i), newNode("web", sliceURN))
 	}
 	stop()
-	if err := os.WriteFile(filepath.Join(tb.nodesDir, nodeName(0), recordFile), []byte(`{"asked":`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(tb.nodesDir, nodeName(0), recordFile), []byte(`{"desired":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tb, stop = h.run(-1)
@@ -702,5 +702,38 @@ func TestWithdrawnUsersLoseAccessEvenIfTheNodeFails(t *testing.T) {
 	}
 	if !slices.Equal(in, []string{"alice", gateway.Root}) || len(h.opens[name].Accounts[1].Keys) != 1 {
 		t.Errorf("the gateway accepts %q; bob was withdrawn, and carol has no account", in)
+	}
+}
+
+// TestOlderNamesOfFiles opens the state of a program before schema 5 of the site's store.
+func TestOlderNamesOfFiles(t *testing.T) {
+	h := newFakeHost(t)
+	tb, stop := h.run(-1)
+	name := nodeName(1)
+	set(t, tb, name, newNodeWithSetup(executeStep("server")))
+	h.endStep(name, "1", stepDone)
+	awaitNode(t, tb, name, hasStepStates(t, "done"))
+	requestEndpoints(t, tb, local.EndpointsInput{Set: []local.EndpointRequest{{Name: "n1", Address: "10.0.0.1:22"}}})
+	stop()
+	state := filepath.Join(h.dir, "state")
+	node := filepath.Join(state, "nodes", name)
+	text, err := os.ReadFile(filepath.Join(node, recordFile))
+	if err == nil {
+		older := strings.NewReplacer(`"desired":`, `"asked":`, `"egress_number":`, `"outside":`).Replace(string(text))
+		err = errors.Join(os.WriteFile(filepath.Join(node, recordFile), []byte(older), 0o600),
+			os.Rename(filepath.Join(node, journalFile), filepath.Join(node, "services.json")),
+			os.Rename(filepath.Join(state, "endpoints"), filepath.Join(state, "doors")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tb, stop = h.run(-1)
+	defer stop()
+	awaitNode(t, tb, name, hasStepStates(t, "done"))
+	if d := requestEndpoints(t, tb, local.EndpointsInput{Names: []string{"n1"}}); len(d) != 1 {
+		t.Errorf("endpoints %v", d)
+	}
+	if h.starts[name] != 1 || len(h.begun) != 1 {
+		t.Errorf("it was started %d times, and its steps %v", h.starts[name], h.begun)
 	}
 }

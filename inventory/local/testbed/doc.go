@@ -29,9 +29,9 @@
 // The folder State, which only root can use:
 //
 //	lock              held while the program runs; contains its process id
-//	nodes/ID/         created and removed by package node; node.json, host_key, setup.json and services.json are of this package
+//	nodes/ID/         created and removed by package node; node.json, host_key, setup.json and journal.json are of this package
 //	slices/HASH       the key of an experiment
-//	doors/HASH.json   an SSH endpoint for another provider's node
+//	endpoints/HASH.json  an SSH endpoint for another provider's node
 //	fabrics/          the networks of slices, of package fabric
 //	outbound/         the outside network, of package egress; outbound.json is its number on this host
 //	gateway.json      port and user id of the gateway

@@ -23,7 +23,7 @@ import (
 const maxForeignEndpoints = 2000
 
 // endpointPrefix begins the ids of endpoints. The prefix is an earlier name, which existing
-// testbeds have stored, like the folder doors.
+// testbeds have stored, like the folder endpoints.
 const endpointPrefix = "door-"
 
 // foreignEndpointID returns an id that differs from all node ids, which are UUIDs.

@@ -144,7 +144,7 @@ func TestDamagedEndpointFiles(t *testing.T) {
 	tb, stop := h.run(-1)
 	requestEndpoints(t, tb, local.EndpointsInput{Set: []local.EndpointRequest{{Name: "n1", Address: "10.0.0.1:22"}}})
 	stop()
-	dir := filepath.Join(h.dir, "state", "doors")
+	dir := filepath.Join(h.dir, "state", "endpoints")
 	if err := os.WriteFile(filepath.Join(dir, "x.json.new"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}

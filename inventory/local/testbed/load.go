@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -18,6 +20,9 @@ const removeIncompleteTime = 5 * time.Second
 // loadState also removes nodes without a record, and releases keys and numbers that no record
 // needs.
 func (t *Testbed) loadState() error {
+	if err := t.renameOlderFiles(); err != nil {
+		return err
+	}
 	for _, dir := range []string{t.nodesDir, t.keysDir, t.foreignDir} {
 		if err := folder(dir); err != nil {
 			return err
@@ -50,6 +55,21 @@ func (t *Testbed) loadState() error {
 		return err
 	}
 	return t.sweepClaims()
+}
+
+// renameOlderFiles gives files of programs before schema 5 of the site's store their present names.
+func (t *Testbed) renameOlderFiles() error {
+	older, err := filepath.Glob(filepath.Join(t.nodesDir, "*", "services.json"))
+	for _, path := range older {
+		err = errors.Join(err, os.Rename(path, filepath.Join(filepath.Dir(path), journalFile)))
+	}
+	if _, e := os.Lstat(t.foreignDir); err != nil || e == nil {
+		return err
+	}
+	if err = os.Rename(filepath.Join(filepath.Dir(t.foreignDir), "doors"), t.foreignDir); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return err
 }
 
 // loadNode reports whether the node still exists. A node with a damaged record can only be

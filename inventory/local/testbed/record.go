@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 
 // record is the file nodes/ID/node.json. Each change is saved before it is carried out.
 type record struct {
-	Desired desired `json:"asked"`
+	Desired desired `json:"desired"`
 	// Change counts the changes of the desired state. The controller reports a result only
 	// for the current number.
 	Change uint64 `json:"change"`
@@ -35,7 +36,7 @@ type record struct {
 	// Port is replaced if another program has taken it.
 	Port int `json:"port,omitempty"`
 	// EgressNumber is the node's number in the outside network.
-	EgressNumber int `json:"outside,omitempty"`
+	EgressNumber int `json:"egress_number,omitempty"`
 	// Restarted is the serial of the last restart that was done.
 	Restarted string `json:"restarted"`
 	// KeyLost is the last change that took access from users, until the slice's key is replaced.
@@ -66,6 +67,22 @@ type desired struct {
 	ChangeSerial string `json:"change_serial,omitempty"`
 	// Interfaces are the items of the attribute "interfaces", without the keys that get adds.
 	Interfaces []string `json:"interfaces,omitempty"`
+}
+
+// UnmarshalJSON also reads the names of fields that programs before schema 5 of the site's store wrote.
+func (r *record) UnmarshalJSON(b []byte) error {
+	type plain record
+	older := struct {
+		*plain
+		Asked   *desired
+		Outside int
+	}{plain: (*plain)(r)}
+	err := json.Unmarshal(b, &older)
+	if older.Asked != nil {
+		r.Desired = *older.Asked
+	}
+	r.EgressNumber = cmp.Or(r.EgressNumber, older.Outside)
+	return err
 }
 
 // Files that this package keeps in a node's folder.

@@ -367,7 +367,7 @@ type cachedManifest struct {
 }
 
 // foreignEndpoint is an SSH endpoint for a node of another provider. Its fields with tags
-// are stored in doors/ID.json.
+// are stored in endpoints/ID.json.
 type foreignEndpoint struct {
 	Provider string   `json:"provider"`
 	Name     string   `json:"name"`

@@ -15,7 +15,7 @@ import (
 	plan "patchbay/rspec/setup"
 )
 
-const journalFile = "services.json"
+const journalFile = "journal.json"
 
 // reportPause is the pause between two progress reports of a step. It limits the work for a node
 // that sends many reports.

@@ -84,7 +84,7 @@ func newTestbed(o Options) *Testbed {
 	}
 	t := &Testbed{
 		o: o, settings: o.Settings, log: o.Log,
-		nodesDir: filepath.Join(o.State, "nodes"), keysDir: filepath.Join(o.State, "slices"), foreignDir: filepath.Join(o.State, "doors"),
+		nodesDir: filepath.Join(o.State, "nodes"), keysDir: filepath.Join(o.State, "slices"), foreignDir: filepath.Join(o.State, "endpoints"),
 		write: writeJSON, newKey: newExperimentKey, times: times{peerUpdateDelay, linkDelay, pause, portTime, steprunner.InstallsTime, steprunner.EventTime, agentTime, slowAgentTime, memoryTime, agentHeartbeat},
 		heavyWork: make(semaphore, runtime.NumCPU()), removals: make(semaphore, maxRemovals), agentCalls: make(semaphore, maxAgentCalls), slowAgentCalls: make(semaphore, maxAgentCalls), manifestSlots: make(semaphore, maxManifestFetches), longManifests: make(semaphore, maxManifestFetches),
 		nodes: map[string]*nodeController{}, slices: map[string]*slice{}, networks: map[string]*network{}, egressNodes: map[int]*nodeController{}, foreignEndpoints: map[string]*foreignEndpoint{},
