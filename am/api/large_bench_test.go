@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/store"
 )
 
 // BenchmarkLargeSlices makes calls of alice for 2,000 nodes, and small ones of bob at the same time. It
@@ -26,6 +27,7 @@ func BenchmarkLargeSlices(b *testing.B) {
 	for _, tt := range []struct{ name, nodes string }{{"equal nodes", equal.String()}, {"nodes that differ", differ.String()}} {
 		b.Run(tt.name, func(b *testing.B) {
 			s := setting{inventory: inventory}.site(b)
+			s.store.Commit(b.Context(), func(*store.View) (cs store.ChangeSet, err error) { cs.PutCursor("follower", ""); return cs, nil }) // so that changes are written
 			alice, bob := s.user("alice").own("big", 30*24*time.Hour), s.user("bob").own("small", 30*24*time.Hour)
 			stop, slowest := make(chan bool), make(chan time.Duration)
 			beside := func() {

@@ -123,17 +123,46 @@ func (s *Store) notifyFollowers() {
 	}
 }
 
-// changeOf returns the Change of a change set. ok is false if no follower needs it.
-func changeOf(v *View, cs *ChangeSet, rev Rev) (c Change, ok bool, err error) {
-	if _, name, _ := v.r.seek(string(Cursors), nil, nil); name == nil {
-		return c, false, nil
-	}
-	c = Change{Rev: rev, At: v.now, Journal: cs.Journal}
+func (v *View) hasFollowers() bool {
+	_, name, _ := v.r.seek(string(Cursors), nil, nil)
+	return name != nil
+}
+
+// changedRecords returns the Change of a change set without its journal entries, in JSON.
+func changedRecords(v *View, cs *ChangeSet) (json.RawMessage, error) {
+	c := Change{At: v.now}
+	var err error
 	if c.Slices, err = diffs(v, Slices, cs.Slices, func(s *am.Slice) Key { return SliceKey(s.URN) }, cs.Delete, followedSlice); err != nil {
-		return c, false, err
+		return nil, err
 	}
-	c.Slivers, err = diffs(v, Slivers, cs.Slivers, func(s *am.Sliver) Key { return SliverKey(s.URN) }, cs.Delete, followedSliver)
-	return c, len(c.Journal)+len(c.Slices)+len(c.Slivers) > 0, err
+	if c.Slivers, err = diffs(v, Slivers, cs.Slivers, func(s *am.Sliver) Key { return SliverKey(s.URN) }, cs.Delete, followedSliver); err != nil || len(c.Slices)+len(c.Slivers) == 0 {
+		return nil, err
+	}
+	return json.Marshal(c)
+}
+
+// changeOf returns the Change of a change set in JSON; nil if no follower needs it. records is the
+// result of changedRecords; nil if it is not known.
+func changeOf(v *View, cs *ChangeSet, records json.RawMessage) (_ json.RawMessage, err error) {
+	if !v.hasFollowers() {
+		return nil, nil
+	}
+	if records == nil {
+		if records, err = changedRecords(v, cs); err != nil {
+			return nil, err
+		}
+	}
+	if len(cs.Journal) == 0 {
+		return records, nil
+	}
+	if records == nil {
+		return json.Marshal(Change{At: v.now, Journal: cs.Journal})
+	}
+	entries, err := json.Marshal(struct{ Journal []am.JournalEntry }{cs.Journal})
+	if err != nil {
+		return nil, err
+	}
+	return append(append(records[:len(records)-1:len(records)-1], ','), entries[1:]...), nil // one object with the fields of both
 }
 
 // followedSlice returns the fields of a slice that followers need. It returns nil for a slice that

@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -152,27 +153,28 @@ func (c *committer) decide(r reader, p *pending, rev Rev) (hasChange bool, ops [
 	if err != nil {
 		return false, nil, err
 	}
-	hasChange, ops, err = c.revisionOps(v, cs, rev)
+	hasChange, ops, err = c.revisionOps(v, cs, nil, rev)
 	return hasChange, append(ops, records...), err
 }
 
 // revisionOps returns the operations for that part of a change set whose keys depend on the revision.
-func (c *committer) revisionOps(v *View, cs ChangeSet, rev Rev) (hasChange bool, ops []op, err error) {
+// records is the result of changedRecords; nil if it is not known.
+func (c *committer) revisionOps(v *View, cs ChangeSet, records json.RawMessage, rev Rev) (hasChange bool, ops []op, err error) {
 	if c.readOnly != nil {
 		return false, nil, c.readOnly
 	}
 	cs.numberEntries(rev)
-	change, hasChange, err := changeOf(v, &cs, rev)
+	change, err := changeOf(v, &cs, records)
 	if err != nil {
 		return false, nil, err
 	}
 	ops, err = operations(v, cs.ofJournal(true), rev)
-	if err == nil && hasChange {
+	if err == nil && change != nil {
 		var b []byte
 		b, err = encode(rev, change)
 		ops = append(ops, op{string(Changes), []byte(changeKey(rev).ID), b})
 	}
-	return hasChange || cs.gap != nil, ops, err
+	return change != nil || cs.gap != nil, ops, err
 }
 
 func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {

@@ -32,9 +32,12 @@ func encode(rev Rev, value any) ([]byte, error) {
 		head.Text = nil
 		value = head
 	}
-	j, err := json.Marshal(value)
-	if err != nil {
-		return nil, err
+	j, isEncoded := value.(json.RawMessage)
+	if !isEncoded {
+		var err error
+		if j, err = json.Marshal(value); err != nil {
+			return nil, err
+		}
 	}
 	b = append(b, j...)
 	if isDocument {

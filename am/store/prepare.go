@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -31,8 +32,10 @@ type prepared struct {
 	reads reads
 	cs    ChangeSet
 	ops   []op // for all records of cs but the journal's
-	cache map[Key]any
-	took  time.Duration
+	// records is the result of changedRecords.
+	records json.RawMessage
+	cache   map[Key]any
+	took    time.Duration
 }
 
 // prepare runs a decision outside of the commit.
@@ -51,6 +54,9 @@ func (s *Store) prepare(ctx context.Context, d Decision) (*prepared, error) {
 				if p.cs, err = d(v); err == nil {
 					p.ops, err = operations(v, p.cs.ofJournal(false), 0)
 				}
+				if err == nil && v.hasFollowers() {
+					p.records, err = changedRecords(v, &p.cs)
+				}
 				return err
 			})
 			p.took = time.Since(began)
@@ -61,7 +67,7 @@ func (s *Store) prepare(ctx context.Context, d Decision) (*prepared, error) {
 
 // changes returns the operations for the revision rev, like committer.decide.
 func (p *prepared) changes(c *committer, r reader, rev Rev) (hasChange bool, ops []op, err error) {
-	hasChange, ops, err = c.revisionOps(&View{r: r, now: p.now, cache: p.cache}, p.cs, rev)
+	hasChange, ops, err = c.revisionOps(&View{r: r, now: p.now, cache: p.cache}, p.cs, p.records, rev)
 	for _, o := range p.ops {
 		if o.value != nil && o.bucket != calendarBucket && o.bucket != bySlice && o.bucket != byExpiry {
 			stamp(o.value, rev)
