@@ -1,5 +1,5 @@
 // Package maintenance reads and changes the file of lockdown, maintenance windows
-// and components out of service. Commands write this file, and operators may edit it:
+// and components out of service. Operators' orders change this file, and operators may edit it:
 //
 //	lockdown:
 //	  text: the power will be cut

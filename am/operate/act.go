@@ -205,7 +205,7 @@ func (d *Operations) warn(result *Result, x *am.Sliver, end, now time.Time) {
 // refuses the order in this case, unless the order extends the lease or sets ReleaseExpired.
 // Thaw fails like Release.
 func (d *Operations) Thaw(ctx context.Context, o Thaw) (done Result, err error) {
-	if err := checkOperator(o.Operator, o.Text); err != nil {
+	if err := CheckOperator(o.Operator, o.Text); err != nil {
 		return done, err
 	}
 	slice, err := d.findThawable(o.Slice)

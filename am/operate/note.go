@@ -32,7 +32,7 @@ func (d *Operations) Note(ctx context.Context, n Note) (done Result, err error) 
 	if !slices.Contains(NoteEvents, n.Event) {
 		return done, refuse("the journal has no event %.40q%s", n.Event, didYouMean(n.Event, NoteEvents))
 	}
-	if err := checkOperator(n.Operator, ""); err != nil {
+	if err := CheckOperator(n.Operator, ""); err != nil {
 		return done, err
 	}
 	if strings.ContainsFunc(n.Text, unicode.IsControl) {

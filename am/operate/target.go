@@ -20,7 +20,9 @@ const (
 	maxOperator = 100 // bytes
 )
 
-func checkOperator(operator, text string) error {
+// CheckOperator fails with a *RefusedError if an operator's name or the text of an order is too
+// long or has control characters, or if there is no name.
+func CheckOperator(operator, text string) error {
 	switch {
 	case operator == "":
 		return refuse("the order has no operator's name")
@@ -60,7 +62,7 @@ type target struct {
 // slice. A preview commits nothing and returns errPreview. If skipRemoved is true, act skips
 // slices whose slivers are all being removed, unless this holds for all slices.
 func (d *Operations) act(ctx context.Context, targets []string, operator, text string, skipRemoved bool, f func(*store.View, *store.ChangeSet, *target, *Result) error) (done Result, err error) {
-	if err := checkOperator(operator, text); err != nil {
+	if err := CheckOperator(operator, text); err != nil {
 		return done, err
 	}
 	all, err := d.find(targets)

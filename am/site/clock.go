@@ -6,6 +6,7 @@ import (
 
 	"patchbay/am/clock"
 	"patchbay/am/display"
+	"patchbay/am/operate"
 	"patchbay/am/store"
 )
 
@@ -37,7 +38,7 @@ func (s *Site) trustClock(operator string) string {
 	}
 	text := fmt.Sprintf("%s instead of %s", display.Time(before.Host), display.Time(before.Site))
 	s.log.Warn("an operator has confirmed that the host's clock is right", "site", before.Site, "host", before.Host, "operator", operator)
-	s.recordAct(operator, "clock trusted", text)
+	_ = s.recordAct(operate.Note{Event: "clock trusted", Text: text, Operator: operator}) // an error is logged
 	s.runner.Wake()
 	return text
 }

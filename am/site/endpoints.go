@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"patchbay/am"
 	"patchbay/am/display"
@@ -22,16 +21,18 @@ import (
 // endpoints returns the handlers of the admin socket, except those of package server.
 func (s *Site) endpoints() map[string]http.Handler {
 	handlers := operate.Endpoints(s.operations)
+	maintenance := &maintenanceEndpoint{config: s.config, now: s.clock.Now, state: s.maintenance.state, record: s.recordAct}
 	for pattern, h := range map[string]http.Handler{
-		"GET /maintenance": maintenanceHandler(s.maintenance.state),
-		"GET /time":        http.HandlerFunc(s.serveTime),
-		"GET /reload":      http.HandlerFunc(s.serveReload),
-		"POST /reload":     http.HandlerFunc(s.serveReload),
-		"GET /hooks":       http.HandlerFunc(s.serveHooks),
-		"GET /orphans":     http.HandlerFunc(s.listOrphans),
-		"POST /orphans":    http.HandlerFunc(s.releaseOrphans),
-		"GET /backup":      s.backupEndpoint(),
-		"GET /check-store": http.HandlerFunc(s.serveStoreCheck),
+		"GET /maintenance":  maintenance,
+		"POST /maintenance": maintenance,
+		"GET /time":         http.HandlerFunc(s.serveTime),
+		"GET /reload":       http.HandlerFunc(s.serveReload),
+		"POST /reload":      http.HandlerFunc(s.serveReload),
+		"GET /hooks":        http.HandlerFunc(s.serveHooks),
+		"GET /orphans":      http.HandlerFunc(s.listOrphans),
+		"POST /orphans":     http.HandlerFunc(s.releaseOrphans),
+		"GET /backup":       s.backupEndpoint(),
+		"GET /check-store":  http.HandlerFunc(s.serveStoreCheck),
 	} {
 		handlers[pattern] = withoutQuery(h)
 	}
@@ -139,10 +140,7 @@ func (s *Site) serveTime(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, s.clock.State())
 }
 
-const (
-	maxSiteOrder = 1 << 10 // bytes
-	maxOperator  = 100     // bytes
-)
+const maxSiteOrder = 1 << 10 // bytes
 
 // ServerCommand is an order to a served site. Operator is the operator's name for the journal.
 // The site writes the journal entry, because the client may end before the order is carried out.
@@ -153,12 +151,8 @@ type ServerCommand struct {
 // readOrder answers the request with an error if it returns ok false.
 func readOrder(w http.ResponseWriter, r *http.Request) (o ServerCommand, ok bool) {
 	err := operate.ReadOrder(w, r, maxSiteOrder, &o)
-	switch {
-	case err != nil:
-	case o.Operator == "":
-		err = &operate.RefusedError{Text: "the order has no operator's name"}
-	case len(o.Operator) > maxOperator || strings.ContainsFunc(o.Operator, unicode.IsControl):
-		err = &operate.RefusedError{Text: "the name of the operator is longer than 100 bytes, or has control characters"}
+	if err == nil {
+		err = operate.CheckOperator(o.Operator, "")
 	}
 	if err != nil {
 		operate.Fail(w, err)

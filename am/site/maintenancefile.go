@@ -6,21 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"patchbay/am"
 	"patchbay/am/display"
 	"patchbay/am/maintenance"
-	"patchbay/am/operate"
 	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/inventory"
-	"patchbay/inventory/suggest"
 )
 
 // unreadable is shown to experimenters if the file could not be read when the server started.
@@ -158,21 +154,6 @@ func (u *maintenanceFile) state(ctx context.Context) (s MaintenanceState, err er
 	return s, nil
 }
 
-// maintenanceHandler answers one request at a time, because state reads all slivers.
-func maintenanceHandler(state func(context.Context) (MaintenanceState, error)) http.Handler {
-	var one sync.Mutex
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		one.Lock()
-		defer one.Unlock()
-		s, err := state(r.Context())
-		if err != nil {
-			operate.Fail(w, err)
-			return
-		}
-		writeJSON(w, s)
-	})
-}
-
 // changeExtra lets change modify u.extra, and applies the new plan.
 func (u *maintenanceFile) changeExtra(ctx context.Context, change func(*extraPlan)) error {
 	done, err := u.lock(ctx)
@@ -208,19 +189,19 @@ func (u *maintenanceFile) logDrains(was, now []*maintenance.Drain) {
 
 // MaintenanceState describes the maintenance of a site, and the slivers that it concerns.
 type MaintenanceState struct {
-	Fingerprint string // the fingerprint of the plan that applies
-	Lockdown    string // the reason for experimenters; "" for none
-	Wrong       string // error of the file's current content; "" for none
-	Slices      int    // slices with provisioned slivers
-	Slivers     int    // provisioned slivers
-	Reserved    int    // slivers that are allocated but not provisioned
-	Affected    []AffectedSlice
+	Lockdown *maintenance.Lockdown // nil for none
+	Planned  []*maintenance.Window
+	Wrong    string // error of the file's current content; "" for none
+	Slices   int    // slices with provisioned slivers
+	Slivers  int    // provisioned slivers
+	Reserved int    // slivers that are allocated but not provisioned
+	Affected []AffectedSlice
 }
 
 // AffectedSlice is a slice with slivers that a planned maintenance affects. These slivers are on
 // components of the maintenance, and are frozen or have a lease that ends after its beginning.
 type AffectedSlice struct {
-	Planned int // the index of the maintenance in Plan.Planned
+	Planned int // the index of the maintenance in MaintenanceState.Planned
 	Slice   string
 	Slivers int
 	Until   time.Time // end of the last lease; zero if all these slivers are frozen
@@ -231,10 +212,7 @@ const maxAffected = 1000
 
 // maintenanceState counts only live slivers.
 func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sliver, now time.Time) MaintenanceState {
-	s := MaintenanceState{Fingerprint: p.Fingerprint}
-	if p.Lockdown != nil {
-		s.Lockdown = p.Lockdown.Text
-	}
+	s := MaintenanceState{Lockdown: p.Lockdown, Planned: p.Planned}
 	places := map[*maintenance.Window]int{}
 	for i, w := range p.Planned {
 		places[w] = i
@@ -281,42 +259,6 @@ func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []a
 	return s
 }
 
-// ReadMaintenanceState returns the MaintenanceState of a site. p is the plan in the maintenance
-// file. served reports whether the site is served.
-func ReadMaintenanceState(ctx context.Context, c *Config, p *maintenance.Plan) (s MaintenanceState, served bool, err error) {
-	served, err = Connect(c).exchange(ctx, query{http.MethodGet, "/maintenance", nil, false}, &s)
-	switch {
-	case errors.Is(err, ErrNeverServed):
-		inv, err := c.LoadInventory()
-		if err != nil {
-			return s, false, err
-		}
-		return maintenanceState(p, inv, nil, time.Now()), false, nil
-	case errors.Is(err, store.ErrLocked):
-		err = fmt.Errorf("%w; if so, the server has no %s, and reads the maintenance file within a second", err, SocketName)
-	}
-	return s, served, err
-}
-
-// CheckApplied fails unless the served site uses the plan p, which a command has written to the
-// maintenance file. s is the state of the site.
-func (s *MaintenanceState) CheckApplied(p *maintenance.Plan, c *Config) error {
-	switch {
-	case s.Fingerprint == p.Fingerprint:
-		return nil
-	case changedSince(p, c):
-		return nil // another command has changed the file since, and checks its own change
-	case s.Wrong != "":
-		return fmt.Errorf("the served site cannot read the written file: %s", s.Wrong)
-	}
-	return fmt.Errorf("the served site does not read %s, because it was started with another configuration; restart the server", c.Maintenance)
-}
-
-func changedSince(p *maintenance.Plan, c *Config) bool {
-	now, err := maintenance.Read(c.Maintenance)
-	return err == nil && now.Fingerprint != p.Fingerprint
-}
-
 func (r AffectedSlice) String() string {
 	if r.Until.IsZero() {
 		return fmt.Sprintf("%s: %s, shut down and kept", r.Slice, display.Count(r.Slivers, "sliver"))
@@ -344,30 +286,4 @@ func DrainText(d *maintenance.Drain) string {
 		text += ": " + d.Text
 	}
 	return text
-}
-
-// UnknownComponent returns the error for a name that no component has. The error suggests a
-// similar name.
-func UnknownComponent(inv *inventory.Inventory, name string) error {
-	near := ""
-	if n := suggest.Word(name, componentNames(inv)); n != "" {
-		near = fmt.Sprintf("; did you mean %s?", n)
-	}
-	return fmt.Errorf("the inventory has no component %q%s", name, near)
-}
-
-// WindowText returns the components of a window in the notation of the maintenance file.
-func WindowText(w *maintenance.Window) string {
-	if len(w.Components) == 0 {
-		return "the whole site"
-	}
-	return strings.Join(w.Components, " ")
-}
-
-// componentNames returns the first 1000 names, for suggestions.
-func componentNames(inv *inventory.Inventory) (names []string) {
-	for _, c := range inv.Components[:min(len(inv.Components), 1000)] {
-		names = append(names, c.Name)
-	}
-	return names
 }

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/audit"
 	"patchbay/am/display"
 	"patchbay/am/maintenance"
+	"patchbay/am/operate"
 	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/inventory"
@@ -234,11 +234,11 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 	s.drainOrphaned(ctx)
 	s.runner.Wake()
 	err = r.compareSlivers(was, inv, s.store, s.providers.checkUsable)
-	act := audit.Act{What: "reload", Text: r.summary(), Operator: operator}
+	act := operate.Note{Event: "reload", Text: r.summary(), Operator: operator}
 	if err != nil {
 		act.Text = display.Count(len(r.Changes)+r.MoreChanges, "change")
 	}
-	s.recordAct(act.Operator, act.What, act.Text)
+	_ = s.recordAct(act) // an error is logged
 	if err != nil {
 		return r, fmt.Errorf("the new inventory is used, but its effect on slivers cannot be determined: %w", err)
 	}

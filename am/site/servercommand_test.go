@@ -22,7 +22,7 @@ func TestOrderSaysWhoGivesIt(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"nobody":             {`{}`, "no operator's name"},
 		"an empty name":      {`{"operator":""}`, "no operator's name"},
-		"a long name":        {`{"operator":"` + strings.Repeat("x", maxOperator+1) + `"}`, "is longer than 100 bytes"},
+		"a long name":        {`{"operator":"` + strings.Repeat("x", 101) + `"}`, "is longer than 100 bytes"},
 		"several lines":      {`{"operator":"alice\nbob"}`, "control characters"},
 		"no JSON":            {`alice`, "cannot be read"},
 		"nothing":            {``, "cannot be read"},

@@ -77,11 +77,12 @@ const (
 	PolicyName    = "policy.yaml"
 )
 
-// recordAct records the action only in the audit if the journal cannot be written.
-func (s *Site) recordAct(operator, what, text string) {
-	_, err := s.operations.Note(context.Background(), operate.Note{Event: what, Text: text, Operator: operator})
+// recordAct records the action only in the audit if the journal cannot be written; then it fails.
+func (s *Site) recordAct(n operate.Note) error {
+	_, err := s.operations.Note(context.Background(), n)
 	if err != nil {
-		s.log.Error("an operator's action is missing in the journal; it is only in the audit", "what", what, "operator", operator, "error", err)
-		s.audit.Act(audit.Act{What: what, Text: text, Operator: operator})
+		s.log.Error("an operator's action is missing in the journal; it is only in the audit", "what", n.Event, "operator", n.Operator, "error", err)
+		s.audit.Act(audit.Act{What: n.Event, Text: n.Text, Operator: n.Operator})
 	}
+	return err
 }

@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+	"time"
 
+	"patchbay/am"
 	"patchbay/am/audit"
 	"patchbay/am/maintenance"
 	"patchbay/am/operate"
@@ -28,11 +30,19 @@ func (h AdminClient) serveUnserved(r *http.Request, isOrder bool) (*http.Respons
 	for pattern, handler := range operate.Endpoints(&s.operations) {
 		mux.Handle(pattern, handler)
 	}
-	mux.Handle("GET /maintenance", maintenanceHandler(s.maintenanceState))
+	maintenance := &maintenanceEndpoint{config: h.Config, now: s.now, state: s.maintenanceState, record: s.record}
+	mux.Handle("GET "+maintenancePath, maintenance)
+	mux.Handle("POST "+maintenancePath, maintenance)
 	if _, pattern := mux.Handler(r); pattern == "" {
 		return nil, ErrNotServed
 	}
-	if err := s.open(h.backup, isOrder); err != nil {
+	err := s.open(h.backup, isOrder)
+	if r.URL.Path == maintenancePath {
+		if err = explainNoSocket(err, h.Config.Maintenance); errors.Is(err, ErrNeverServed) {
+			err = nil // the maintenance file needs no store
+		}
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	w := memoryWriter{header: http.Header{}}
@@ -114,12 +124,36 @@ func (s *unservedSite) close() (err error) {
 	return err
 }
 
+// now, maintenanceState and record also work without a store.
+func (s *unservedSite) now() time.Time {
+	if s.store == nil {
+		return time.Now()
+	}
+	return s.store.Now()
+}
+
 func (s *unservedSite) maintenanceState(context.Context) (state MaintenanceState, err error) {
-	slivers, err := s.store.Slivers()
+	plan, err := maintenance.Read(s.config.Maintenance)
+	var slivers []am.Sliver
+	if err == nil && s.store != nil {
+		slivers, err = s.store.Slivers()
+	}
 	if err != nil {
 		return state, err
 	}
-	return maintenanceState(s.plan, s.inventory, slivers, s.store.Now()), nil
+	return maintenanceState(plan, s.inventory, slivers, s.now()), nil
+}
+
+func (s *unservedSite) record(n operate.Note) error {
+	act := audit.Act{What: n.Event, Text: n.Text, Operator: n.Operator}
+	if s.store == nil {
+		return audit.Note(s.config.Audit, act)
+	}
+	_, err := s.operations.Note(context.Background(), n)
+	if err != nil {
+		s.audit.Act(act)
+	}
+	return err
 }
 
 // memoryWriter keeps an answer in memory.

@@ -2,6 +2,7 @@ package site
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,11 +10,15 @@ import (
 	"patchbay/am/audit"
 	"patchbay/am/operate"
 	"patchbay/am/store"
+	"patchbay/inventory"
 )
 
 // TestClientOfUnservedSite sends requests to a site without a server.
 func TestClientOfUnservedSite(t *testing.T) {
 	c, err := ReadConfig(filepath.Join(made(t), ConfigName))
+	if err == nil {
+		err = os.WriteFile(c.Inventory, inventory.SimulatedText("testbed.example.org"), 0o600)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,15 +40,18 @@ func TestClientOfUnservedSite(t *testing.T) {
 	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
-	note := func(text string) error {
-		served, err := Connect(c).Order(t.Context(), "/note", operate.Note{Event: "drain", Text: text, Operator: "alice"}, new(operate.Result))
+	order := func(o MaintenanceOrder) (r MaintenanceResult, err error) {
+		served, err := Connect(c).Order(t.Context(), "/maintenance", o, &r)
 		if served {
 			t.Error("the order was served")
 		}
-		return err
+		return r, err
 	}
-	if err := note("pc1"); err != nil {
-		t.Fatal(err)
+	if r, err := order(MaintenanceOrder{Event: LockDown, Text: "power", Operator: "alice"}); err != nil || r.State.Lockdown == nil || r.Warning != "" {
+		t.Fatalf("a lockdown: %+v, %v", r, err)
+	}
+	if r, err := order(MaintenanceOrder{Event: Drain, Components: []string{"pc1"}, Operator: "alice"}); err != nil || len(r.Changed) != 1 {
+		t.Fatalf("a drain: %+v, %v", r, err)
 	}
 	if rows, err := list(); err != nil || !strings.Contains(rows, `"pc1"`) {
 		t.Errorf("the journal has %q, %v", rows, err)
@@ -51,8 +59,16 @@ func TestClientOfUnservedSite(t *testing.T) {
 	if seen, err := audit.Seen(c.Audit); err != nil || seen == 0 {
 		t.Errorf("the audit has %d lines, %v", seen, err)
 	}
-	if err := note("a\nb"); err == nil || strings.Contains(err.Error(), "served") {
-		t.Errorf("a note of two lines: %v", err)
+	for _, o := range []MaintenanceOrder{
+		{Event: LockDown, Text: "a\nb", Operator: "alice"}, {Event: LockDown, Operator: "alice"}, {Event: LiftLockdown}, {Event: "release", Operator: "alice"},
+		{Event: Drain, Components: []string{"pc99"}, Operator: "alice"}, {Event: PlanMaintenance, Text: "x", Operator: "alice"}, {Event: CancelMaintenance, Numbers: []int{0}, Operator: "alice"},
+	} {
+		if _, err := order(o); err == nil || strings.Contains(err.Error(), "served") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if state, _, err := ReadMaintenanceState(t.Context(), c); err != nil || state.Lockdown == nil || state.Lockdown.Text != "power" || len(state.Planned) != 0 {
+		t.Errorf("after the refused orders: %+v, %v", state, err)
 	}
 	if err := Connect(c).Ask(t.Context(), "/hooks", new(any)); !errors.Is(err, ErrNotServed) {
 		t.Errorf("a request that needs a server: %v", err)

@@ -2,18 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am/audit"
 	"patchbay/am/display"
 	"patchbay/am/maintenance"
 	"patchbay/am/operate"
 	"patchbay/am/site"
-	"patchbay/am/urn"
-	"patchbay/inventory"
 	"patchbay/inventory/nameset"
 )
 
@@ -80,186 +78,49 @@ func (o *drainOptions) Run(ctx context.Context, c console) error {
 	if len(o.Components) == 0 {
 		return o.show(ctx, c, config)
 	}
-	inv, err := config.LoadInventory()
-	if err != nil {
-		return err
+	order := site.MaintenanceOrder{Event: site.Drain, Components: o.Components, Text: o.Text}
+	if o.lift {
+		order.Event = site.Undrain
 	}
-	limit := len(inv.Components) + 1
-	if o.lift { // names that are no longer in the inventory, too
-		plan, err := maintenance.Read(config.Maintenance)
-		if err != nil {
-			return err
-		}
-		limit += plan.DrainedNames()
-	}
-	names, err := o.names(inv, limit)
-	if err != nil {
-		return err
-	}
-	now := config.Now(ctx)
-	var changed, left []string // the components that change, and the others
-	plan, err := maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
-		changed, left = nil, nil
-		for _, name := range names {
-			if (d.Plan.Drain(name) != nil) == o.lift {
-				changed = append(changed, name)
-			} else {
-				left = append(left, name)
-			}
-		}
-		switch {
-		case len(changed) == 0:
-		case o.lift:
-			d.Undrain(changed)
-		default:
-			d.AddDrain(maintenance.Drain{Components: nameset.Fold(changed), Text: o.Text, Since: now, By: audit.Operator()})
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	what := strings.Join(nameset.Fold(changed), " ")
-	if len(changed) > 0 {
-		recordAct(ctx, c, config, o.event(), strings.TrimSuffix(what+": "+o.Text, ": "))
-	}
-	_, served, err := awaitPlan(ctx, config, plan)
+	r, served, err := changeMaintenance(ctx, c, config, order)
 	if err != nil {
 		return err
 	}
 	if o.lift {
-		err = o.reportLifted(c, config, inv, names, changed, left)
+		err = reportLifted(c, &r)
 	} else {
-		if len(left) > 0 {
-			fmt.Fprintf(c.out, "Already drained: %s\n", strings.Join(nameset.Fold(left), " "))
+		if len(r.Unchanged) > 0 {
+			fmt.Fprintf(c.out, "Already drained: %s\n", strings.Join(nameset.Fold(r.Unchanged), " "))
 		}
-		if len(changed) > 0 {
-			fmt.Fprintf(c.out, "Drained, no new slivers there: %s\n", what)
+		if len(r.Changed) > 0 {
+			fmt.Fprintf(c.out, "Drained, no new slivers there: %s\n", strings.Join(nameset.Fold(r.Changed), " "))
 		}
-		err = o.listHolders(ctx, c, config, names)
+		err = o.listHolders(ctx, c, config, append(r.Changed, r.Unchanged...))
 	}
-	if err == nil && !served && len(changed) > 0 {
+	if err == nil && !served && len(r.Changed) > 0 {
 		fmt.Fprintln(c.out, "The server is not running; this takes effect at its next start.")
 	}
 	return err
 }
 
-func (o *drainOptions) event() string {
-	if o.lift {
-		return "undrain"
+// changeMaintenance also prints the warning of the result.
+func changeMaintenance(ctx context.Context, c console, config *site.Config, o site.MaintenanceOrder) (site.MaintenanceResult, bool, error) {
+	r, served, err := site.ChangeMaintenance(ctx, config, o)
+	if r.Warning != "" {
+		fmt.Fprintln(c.err, "patchbay: "+display.Printable(r.Warning))
 	}
-	return "drain"
+	return r, served, err
 }
 
-// names returns each name once. It fails if an argument names more than limit components.
-func (o *drainOptions) names(inv *inventory.Inventory, limit int) (names []string, err error) {
-	named := map[string]bool{}
-	for _, written := range o.Components {
-		some, err := componentsOf(inv, written, limit, !o.lift)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range some {
-			if !named[name] {
-				names, named[name] = append(names, name), true
-			}
-		}
+func reportLifted(c console, r *site.MaintenanceResult) error {
+	if len(r.Changed) > 0 {
+		fmt.Fprintf(c.out, "No longer drained: %s\n", strings.Join(nameset.Fold(r.Changed), " "))
 	}
-	return names, nil
-}
-
-// componentsOf accepts names and ranges separated by commas, or the URN of a component. It
-// fails for more than limit names. If mustExist is true, it also fails for a name that is
-// not in the inventory.
-func componentsOf(inv *inventory.Inventory, written string, limit int, mustExist bool) (names []string, err error) {
-	if strings.ContainsAny(written, "*?") {
-		return nil, fmt.Errorf("%s is a pattern; give names, or a range such as pc1..pc4. To list components: %s", written, display.Command("nodes", written))
+	if r.Failed != "" {
+		return errors.New(r.Failed)
 	}
-	if !strings.HasPrefix(strings.ToLower(written), "urn:") {
-		for one := range strings.SplitSeq(written, ",") {
-			if mustExist {
-				if err := checkInInventory(inv, one); err != nil {
-					return nil, err
-				}
-			}
-			some, err := maintenance.Spread(one, limit-len(names))
-			if err != nil {
-				return nil, err
-			}
-			names = append(names, some...)
-		}
-		return names, nil
-	}
-	u, err := urn.Parse(written)
-	if err != nil {
-		return nil, err
-	}
-	c, ok := inv.Component(u)
-	if !ok {
-		return nil, site.UnknownComponent(inv, written)
-	}
-	return []string{c.Name}, nil
-}
-
-// checkInInventory fails if the inventory lacks a component. For a range, the error names
-// the last existing component. The syntax is not checked.
-func checkInInventory(inv *inventory.Inventory, written string) error {
-	r, isRange := nameset.Parse(written)
-	if !isRange {
-		if _, ok := inv.ComponentNamed(written); ok || written == "" {
-			return nil
-		}
-		err := site.UnknownComponent(inv, written)
-		if !strings.Contains(err.Error(), "did you mean") {
-			err = fmt.Errorf("%w; for a note: --reason", err)
-		}
-		return err
-	}
-	last := ""
-	for name := range r.Names() {
-		_, ok := inv.ComponentNamed(name)
-		switch {
-		case ok:
-			last = name
-		case last != "":
-			return fmt.Errorf("the inventory has no component %q; the range ends at %s", name, last)
-		default:
-			return site.UnknownComponent(inv, name)
-		}
-	}
-	return nil
-}
-
-// reportLifted fails if one of the names is drained in the inventory. It also fails for a
-// name that was not drained and is not in the inventory.
-func (o *drainOptions) reportLifted(c console, config *site.Config, inv *inventory.Inventory, names, changed, left []string) error {
-	if len(changed) > 0 {
-		fmt.Fprintf(c.out, "No longer drained: %s\n", strings.Join(nameset.Fold(changed), " "))
-	}
-	var there, never []string
-	kept := map[string]bool{}
-	for _, name := range left {
-		kept[name] = true
-	}
-	for _, name := range names {
-		comp, ok := inv.ComponentNamed(name)
-		switch {
-		case ok && comp.Drained:
-			there = append(there, name)
-		case kept[name]:
-			never = append(never, name)
-		}
-	}
-	if len(there) > 0 {
-		return fmt.Errorf("drained in %s; remove drained: true there for: %s", config.Inventory, strings.Join(nameset.Fold(there), " "))
-	}
-	for _, name := range never {
-		if _, ok := inv.ComponentNamed(name); !ok {
-			return site.UnknownComponent(inv, name)
-		}
-	}
-	if len(never) > 0 {
-		fmt.Fprintf(c.out, "Not drained: %s\n", strings.Join(nameset.Fold(never), " "))
+	if len(r.Unchanged) > 0 {
+		fmt.Fprintf(c.out, "Not drained: %s\n", strings.Join(nameset.Fold(r.Unchanged), " "))
 	}
 	return nil
 }

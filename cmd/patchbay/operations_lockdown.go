@@ -60,20 +60,7 @@ func (o *lockdownOptions) Run(ctx context.Context, c console) error {
 	case o.Text == "":
 		return o.show(ctx, c, config)
 	}
-	now := config.Now(ctx)
-	plan, err := maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
-		l := maintenance.Lockdown{Text: o.Text, Since: now}
-		if before := d.Plan.Lockdown; before != nil && !before.Since.IsZero() {
-			l.Since = before.Since
-		}
-		d.SetLockdown(l)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	recordAct(ctx, c, config, "lockdown", o.Text)
-	state, served, err := awaitPlan(ctx, config, plan)
+	r, served, err := changeMaintenance(ctx, c, config, site.MaintenanceOrder{Event: site.LockDown, Text: o.Text})
 	if err != nil {
 		return err
 	}
@@ -83,45 +70,20 @@ func (o *lockdownOptions) Run(ctx context.Context, c console) error {
 		fmt.Fprintln(c.out, "The server is not running. From its next start on, new reservations are refused.")
 	}
 	fmt.Fprintf(c.out, "Experimenters get the answer (code 11): %s\n", o.Text)
-	fmt.Fprintf(c.out, "Existing nodes continue: %s of %s.\n", display.Count(state.Slivers, "sliver"), display.Count(state.Slices, "slice"))
-	if state.Reserved > 0 {
-		fmt.Fprintf(c.out, "Reservations cannot be provisioned meanwhile, and end unless they are renewed: %s.\n", display.Count(state.Reserved, "sliver"))
+	fmt.Fprintf(c.out, "Existing nodes continue: %s of %s.\n", display.Count(r.State.Slivers, "sliver"), display.Count(r.State.Slices, "slice"))
+	if r.State.Reserved > 0 {
+		fmt.Fprintf(c.out, "Reservations cannot be provisioned meanwhile, and end unless they are renewed: %s.\n", display.Count(r.State.Reserved, "sliver"))
 	}
 	fmt.Fprintf(c.out, "To accept new reservations again: %s\n", o.site.Hint("lockdown", "--lift"))
 	return nil
 }
 
-// awaitPlan returns the state of a site after a change of the maintenance file. It fails if
-// the site's server has not applied the file.
-func awaitPlan(ctx context.Context, config *site.Config, plan *maintenance.Plan) (state site.MaintenanceState, served bool, err error) {
-	state, served, err = site.ReadMaintenanceState(ctx, config, plan)
-	if err == nil && served {
-		err = state.CheckApplied(plan, config)
-	}
-	if err != nil {
-		err = fmt.Errorf("the change was written to %s, but: %w", config.Maintenance, err)
-	}
-	return state, served, err
-}
-
 func (o *lockdownOptions) lift(ctx context.Context, c console, config *site.Config) error {
-	locked := false
-	plan, err := maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
-		locked = d.Plan.Lockdown != nil
-		d.LiftLockdown()
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if locked {
-		recordAct(ctx, c, config, "lockdown lifted", "")
-	}
-	_, served, err := awaitPlan(ctx, config, plan)
+	r, served, err := changeMaintenance(ctx, c, config, site.MaintenanceOrder{Event: site.LiftLockdown})
 	switch {
 	case err != nil:
 		return err
-	case !locked:
+	case len(r.Changed) == 0:
 		fmt.Fprintln(c.out, "The site was not locked down.")
 	case served:
 		fmt.Fprintln(c.out, "New reservations are accepted again.")
@@ -132,11 +94,11 @@ func (o *lockdownOptions) lift(ctx context.Context, c console, config *site.Conf
 }
 
 func (o *lockdownOptions) show(ctx context.Context, c console, config *site.Config) error {
-	plan, err := maintenance.Read(config.Maintenance)
+	state, served, err := site.ReadMaintenanceState(ctx, config)
 	if err != nil {
 		return err
 	}
-	if l := plan.Lockdown; l != nil {
+	if l := state.Lockdown; l != nil {
 		since := ""
 		if !l.Since.IsZero() {
 			since = " since " + l.Since.Format(time.RFC3339)
@@ -145,13 +107,8 @@ func (o *lockdownOptions) show(ctx context.Context, c console, config *site.Conf
 	} else {
 		fmt.Fprintln(c.out, "The site is not locked down.")
 	}
-	state, served, err := site.ReadMaintenanceState(ctx, config, plan)
-	if err != nil {
-		return err
+	if !served {
+		fmt.Fprintln(c.out, "The server is not running.")
 	}
-	if served {
-		return state.CheckApplied(plan, config)
-	}
-	fmt.Fprintln(c.out, "The server is not running.")
 	return nil
 }

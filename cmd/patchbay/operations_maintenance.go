@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,8 +11,6 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/maintenance"
 	"patchbay/am/site"
-	"patchbay/inventory"
-	"patchbay/inventory/nameset"
 )
 
 const maintenanceLong = `Plan maintenance of components, given by name, as ranges such as pc1..pc4 or by URN, or of
@@ -38,8 +35,7 @@ type maintenanceOptions struct {
 	Reason      string
 	Lift        []int
 
-	window maintenance.Window
-	lifted []*maintenance.Window // cancelled by --lift
+	order site.MaintenanceOrder
 }
 
 func (o *maintenanceOptions) AddFlags(fs *pflag.FlagSet) {
@@ -61,6 +57,7 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 		if timed || o.All {
 			return fmt.Errorf("--lift goes with no other flag")
 		}
+		o.order = site.MaintenanceOrder{Event: site.CancelMaintenance, Numbers: o.Lift}
 		return noArguments(args)
 	}
 	if err := onlyComponents(args); err != nil {
@@ -80,15 +77,15 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 	case o.Until != "" && o.For != "":
 		return fmt.Errorf("--until and --for both set the end; give one")
 	}
-	o.window = maintenance.Window{Components: args, Text: o.Reason}
-	if err := maintenance.CheckText(o.window.Text); err != nil {
+	o.order = site.MaintenanceOrder{Event: site.PlanMaintenance, Components: args, Text: o.Reason}
+	if err := maintenance.CheckText(o.Reason); err != nil {
 		return err
 	}
 	return o.readTimes(time.Now()) // and again when the site's time is known
 }
 
 func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
-	w, now := &o.window, now.UTC().Truncate(time.Second)
+	w, now := &o.order, now.UTC().Truncate(time.Second)
 	if w.From, err = parseFuture("--from", o.From, now); err != nil {
 		return err
 	}
@@ -112,28 +109,24 @@ func (o *maintenanceOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	var plan *maintenance.Plan
-	switch {
-	case len(o.Lift) > 0:
-		plan, err = o.lift(config)
-	case o.window.Text != "":
-		plan, err = o.add(config, config.Now(ctx))
-	default:
+	switch o.order.Event {
+	case "":
 		return o.list(ctx, c, config)
+	case site.PlanMaintenance:
+		if err := o.readTimes(config.Now(ctx)); err != nil {
+			return err
+		}
 	}
+	r, served, err := changeMaintenance(ctx, c, config, o.order)
 	if err != nil {
 		return err
 	}
-	o.record(ctx, c, config)
-	state, served, err := awaitPlan(ctx, config, plan)
-	if err != nil {
-		return err
-	}
-	for _, w := range o.lifted {
-		fmt.Fprintf(c.out, "Lifted: %s\n", windowLine(w))
-	}
-	if o.lifted == nil {
-		o.reportAdded(c, plan, state)
+	if r.Window != nil {
+		reportAdded(c, &r)
+	} else {
+		for _, line := range r.Changed {
+			fmt.Fprintf(c.out, "Lifted: %s\n", line)
+		}
 	}
 	if !served {
 		fmt.Fprintln(c.out, "The server is not running; this takes effect at its next start.")
@@ -141,108 +134,35 @@ func (o *maintenanceOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-func (o *maintenanceOptions) record(ctx context.Context, c console, config *site.Config) {
-	for _, w := range o.lifted {
-		recordAct(ctx, c, config, "maintenance lifted", windowLine(w))
-	}
-	if o.lifted == nil {
-		recordAct(ctx, c, config, "maintenance", windowLine(&o.window))
-	}
-}
-
-func windowLine(w *maintenance.Window) string {
-	return fmt.Sprintf("%s, %s to %s: %s", site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339), w.Text)
-}
-
-// add also removes past windows.
-func (o *maintenanceOptions) add(config *site.Config, now time.Time) (*maintenance.Plan, error) {
-	inv, err := config.LoadInventory()
-	if err != nil {
-		return nil, err
-	}
-	if err := o.resolveComponents(inv); err != nil {
-		return nil, err
-	}
-	if err := o.readTimes(now); err != nil {
-		return nil, err
-	}
-	if !o.window.Until.After(now) {
-		return nil, fmt.Errorf("the end %s is in the past", o.window.Until.Format(time.RFC3339))
-	}
-	return maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
-		d.Remove(func(w *maintenance.Window) bool { return !w.Until.After(now) })
-		d.Add(o.window)
-		return nil
-	})
-}
-
-// resolveComponents replaces ranges and URNs by names. It fails for an unknown component.
-func (o *maintenanceOptions) resolveComponents(inv *inventory.Inventory) error {
-	var all []string
-	for _, written := range o.window.Components {
-		names, err := componentsOf(inv, written, len(inv.Components)+1, true)
-		if err != nil {
-			return err
-		}
-		all = append(all, names...)
-	}
-	o.window.Components = nameset.Fold(all)
-	return nil
-}
-
-func (o *maintenanceOptions) lift(config *site.Config) (*maintenance.Plan, error) {
-	return maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
-		n := len(d.Plan.Planned)
-		if n == 0 {
-			return errors.New("no maintenance is planned")
-		}
-		if most := slices.Max(o.Lift); most > n {
-			return fmt.Errorf("there is no number %d; the list has %d", most, n)
-		}
-		for i, w := range d.Plan.Planned {
-			if slices.Contains(o.Lift, i+1) {
-				o.lifted = append(o.lifted, w)
-			}
-		}
-		d.Remove(func(w *maintenance.Window) bool { return slices.Contains(o.lifted, w) })
-		return nil
-	})
-}
-
 // reportAdded also prints the slices whose leases end after the window begins.
-func (o *maintenanceOptions) reportAdded(c console, p *maintenance.Plan, s site.MaintenanceState) {
-	last := len(p.Planned) - 1
-	w := p.Planned[last]
-	fmt.Fprintf(c.out, "Maintenance %d is planned, of %s, from %s until %s.\n", last+1, site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339))
+func reportAdded(c console, r *site.MaintenanceResult) {
+	w := r.Window
+	fmt.Fprintf(c.out, "Maintenance %d is planned, of %s, from %s until %s.\n", r.Number, site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339))
 	fmt.Fprintf(c.out, "Experimenters get the reason: %s\n", w.Text)
-	affected := slices.DeleteFunc(slices.Clone(s.Affected), func(r site.AffectedSlice) bool { return r.Planned != last })
+	affected := slices.DeleteFunc(r.State.Affected, func(s site.AffectedSlice) bool { return s.Planned != r.Number-1 })
 	if len(affected) == 0 {
 		fmt.Fprintln(c.out, "No lease reaches into it.")
 		return
 	}
 	fmt.Fprintln(c.out, "Leases of these slices end later; their slivers stay:")
-	for _, r := range affected {
-		fmt.Fprintln(c.out, "  "+r.String())
+	for _, s := range affected {
+		fmt.Fprintln(c.out, "  "+s.String())
 	}
 }
 
 // list numbers the planned windows from 1.
 func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.Config) error {
-	p, err := maintenance.Read(config.Maintenance)
+	s, _, err := site.ReadMaintenanceState(ctx, config)
 	if err != nil {
 		return err
 	}
-	if len(p.Planned) == 0 {
+	if len(s.Planned) == 0 {
 		fmt.Fprintln(c.out, "No maintenance is planned.")
 		return nil
 	}
-	s, served, err := site.ReadMaintenanceState(ctx, config, p)
-	if err != nil {
-		return err
-	}
 	now := config.Now(ctx)
 	t := &table{out: c.out}
-	for i, w := range p.Planned {
+	for i, w := range s.Planned {
 		when := distance(w.From.Sub(now))
 		switch {
 		case !w.Until.After(now):
@@ -257,8 +177,5 @@ func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.C
 			}
 		}
 	}
-	if err := t.flush(""); err != nil || !served {
-		return err
-	}
-	return s.CheckApplied(p, config)
+	return t.flush("")
 }

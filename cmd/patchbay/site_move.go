@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am"
+	"patchbay/am/audit"
+	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/store"
 )
@@ -50,10 +54,13 @@ func (o *moveOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Close(); err != nil {
+	err = s.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+		cs.Log(am.JournalEntry{At: v.Now().UTC(), Event: "move", Operator: audit.Operator(), Text: display.Printable(report.Copy)})
+		return cs, nil
+	})
+	if err := errors.Join(err, s.Close()); err != nil {
 		return err
 	}
-	recordAct(ctx, c, config, "move", report.Copy)
 	fmt.Fprintf(c.out, "%s is the database of the site from now on.\nDo not serve the original any more: both would change the same nodes. On its host:\n  systemctl disable --now patchbay, and move the original's %s away\n", config.State, filepath.Base(config.State))
 	return nil
 }

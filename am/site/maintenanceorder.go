@@ -1,0 +1,408 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"patchbay/am/audit"
+	"patchbay/am/display"
+	"patchbay/am/maintenance"
+	"patchbay/am/operate"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+	"patchbay/inventory/nameset"
+	"patchbay/inventory/suggest"
+)
+
+// Events of a MaintenanceOrder.
+const (
+	Drain             = "drain"
+	Undrain           = "undrain"
+	LockDown          = "lockdown"
+	LiftLockdown      = "lockdown lifted"
+	PlanMaintenance   = "maintenance"
+	CancelMaintenance = "maintenance lifted"
+)
+
+// MaintenanceOrder is an order to change the maintenance of a site.
+type MaintenanceOrder struct {
+	// Event is the change, and its name in the journal.
+	Event string `json:"event"`
+	// Components are names of components, ranges of names and URNs, for Drain, Undrain and
+	// PlanMaintenance. Without any, PlanMaintenance concerns the whole site.
+	Components []string `json:"components,omitempty"`
+	// Text is for experimenters, or with Drain for operators.
+	Text string `json:"text,omitempty"`
+	// From and Until are for PlanMaintenance.
+	From  time.Time `json:"from,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	// Numbers are the planned maintenance to cancel, counted from 1.
+	Numbers  []int  `json:"numbers,omitempty"`
+	Operator string `json:"operator"`
+}
+
+// maxMaintenanceOrder limits an order in bytes.
+const maxMaintenanceOrder = 1 << 20
+
+// MaintenanceResult is the answer to a MaintenanceOrder.
+type MaintenanceResult struct {
+	// State is the state of the site after the change.
+	State MaintenanceState
+	// Changed has the names of the components, or one line for each lockdown or maintenance.
+	Changed []string
+	// Unchanged are the components that were drained, or not drained, before.
+	Unchanged []string
+	// Number is the number of the planned maintenance, and Window the maintenance.
+	Number int                 `json:",omitempty"`
+	Window *maintenance.Window `json:",omitempty"`
+	// Failed is the part of the order that cannot be carried out; "" for none.
+	Failed string
+	// Warning says that the change is not in the journal; else "".
+	Warning string
+}
+
+// ReadMaintenanceState returns the MaintenanceState of a site. It fails if the maintenance file
+// has mistakes. served reports whether the site is served.
+func ReadMaintenanceState(ctx context.Context, c *Config) (s MaintenanceState, served bool, err error) {
+	served, err = Connect(c).exchange(ctx, query{http.MethodGet, maintenancePath, nil, false}, &s)
+	if err == nil && s.Wrong != "" {
+		err = errors.New(s.Wrong)
+	}
+	return s, served, err
+}
+
+// ChangeMaintenance sends an order to a site in the name of the operator. When it returns, calls
+// follow the change. served reports whether the site is served.
+func ChangeMaintenance(ctx context.Context, c *Config, o MaintenanceOrder) (r MaintenanceResult, served bool, err error) {
+	o.Operator = audit.Operator()
+	served, err = Connect(c).Order(ctx, maintenancePath, o, &r)
+	return r, served, err
+}
+
+const maintenancePath = "/maintenance"
+
+// maintenanceEndpoint answers one request at a time, because state reads all slivers.
+type maintenanceEndpoint struct {
+	config *Config
+	now    func() time.Time
+	// state applies the maintenance file if it has changed, and returns the state.
+	state func(context.Context) (MaintenanceState, error)
+	// record writes a note to the journal, or if that fails to the audit.
+	record func(operate.Note) error
+	one    sync.Mutex
+}
+
+func (e *maintenanceEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.one.Lock()
+	defer e.one.Unlock()
+	var answer any
+	var err error
+	if r.Method == http.MethodPost {
+		var o MaintenanceOrder
+		if err = operate.ReadOrder(w, r, maxMaintenanceOrder, &o); err == nil {
+			answer, err = e.carryOut(context.WithoutCancel(r.Context()), &o)
+		}
+	} else {
+		answer, err = e.state(r.Context())
+	}
+	if err != nil {
+		operate.Fail(w, err)
+		return
+	}
+	writeJSON(w, answer)
+}
+
+func (e *maintenanceEndpoint) carryOut(ctx context.Context, o *MaintenanceOrder) (*MaintenanceResult, error) {
+	r := &MaintenanceResult{}
+	plan, err := e.change(o, r)
+	if err != nil {
+		return nil, &operate.RefusedError{Text: err.Error()}
+	}
+	if o.Event == PlanMaintenance {
+		r.Number = len(plan.Planned)
+		r.Window = plan.Planned[r.Number-1]
+		r.Changed = []string{windowLine(r.Window)}
+	}
+	for _, text := range r.notes(o) {
+		if err := e.record(operate.Note{Event: o.Event, Text: text, Operator: o.Operator}); err != nil {
+			r.Warning = fmt.Sprintf("the change was made, but it is not in the journal: %v", err)
+		}
+	}
+	r.State, err = e.state(ctx)
+	if err == nil && r.State.Wrong != "" {
+		err = errors.New(r.State.Wrong)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the change was written to %s, but: %w", e.config.Maintenance, err)
+	}
+	return r, nil
+}
+
+// notes returns the texts for the journal.
+func (r *MaintenanceResult) notes(o *MaintenanceOrder) []string {
+	if len(r.Changed) > 0 && (o.Event == Drain || o.Event == Undrain) {
+		return []string{strings.TrimSuffix(strings.Join(nameset.Fold(r.Changed), " ")+": "+o.Text, ": ")}
+	}
+	return r.Changed
+}
+
+// change edits the maintenance file.
+func (e *maintenanceEndpoint) change(o *MaintenanceOrder, r *MaintenanceResult) (*maintenance.Plan, error) {
+	if err := operate.CheckOperator(o.Operator, ""); err != nil {
+		return nil, err
+	}
+	if o.Text != "" || o.Event == LockDown || o.Event == PlanMaintenance {
+		if err := maintenance.CheckText(o.Text); err != nil {
+			return nil, err
+		}
+	}
+	inv := &inventory.Inventory{}
+	if o.Event == Drain || o.Event == Undrain || o.Event == PlanMaintenance {
+		var err error
+		if inv, err = e.config.LoadInventory(); err != nil {
+			return nil, err
+		}
+	}
+	return maintenance.Change(e.config.Maintenance, func(d *maintenance.Draft) error {
+		switch o.Event {
+		case Drain:
+			return r.drain(d, o, inv, e.now())
+		case Undrain:
+			return r.undrain(d, o, inv, e.config.Inventory)
+		case LockDown:
+			l := maintenance.Lockdown{Text: o.Text, Since: e.now()}
+			if before := d.Plan.Lockdown; before != nil && !before.Since.IsZero() {
+				l.Since = before.Since
+			}
+			d.SetLockdown(l)
+			r.Changed = []string{o.Text}
+		case LiftLockdown:
+			if d.Plan.Lockdown != nil {
+				r.Changed = []string{""}
+			}
+			d.LiftLockdown()
+		case PlanMaintenance:
+			return planWindow(d, o, inv, e.now())
+		case CancelMaintenance:
+			return r.cancel(d, o.Numbers)
+		default:
+			return fmt.Errorf("there is no change %.40q of the maintenance", o.Event)
+		}
+		return nil
+	})
+}
+
+func (r *MaintenanceResult) drain(d *maintenance.Draft, o *MaintenanceOrder, inv *inventory.Inventory, now time.Time) error {
+	names, err := resolveComponents(inv, o.Components, len(inv.Components)+1, true)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if d.Plan.Drain(name) == nil {
+			r.Changed = append(r.Changed, name)
+		} else {
+			r.Unchanged = append(r.Unchanged, name)
+		}
+	}
+	if len(r.Changed) > 0 {
+		d.AddDrain(maintenance.Drain{Components: nameset.Fold(r.Changed), Text: o.Text, Since: now, By: o.Operator})
+	}
+	return nil
+}
+
+// undrain also accepts names that are no longer in the inventory.
+func (r *MaintenanceResult) undrain(d *maintenance.Draft, o *MaintenanceOrder, inv *inventory.Inventory, file string) error {
+	names, err := resolveComponents(inv, o.Components, len(inv.Components)+1+d.Plan.DrainedNames(), false)
+	if err != nil {
+		return err
+	}
+	var inInventory []string // drained there
+	var unknown error
+	for _, name := range names {
+		c, exists := inv.ComponentNamed(name)
+		isDrained := d.Plan.Drain(name) != nil
+		if isDrained {
+			r.Changed = append(r.Changed, name)
+		}
+		switch {
+		case exists && c.Drained:
+			inInventory = append(inInventory, name)
+		case isDrained:
+		case exists:
+			r.Unchanged = append(r.Unchanged, name)
+		case unknown == nil:
+			unknown = UnknownComponent(inv, name)
+		}
+	}
+	switch {
+	case len(inInventory) > 0:
+		r.Failed = fmt.Sprintf("drained in %s; remove drained: true there for: %s", file, strings.Join(nameset.Fold(inInventory), " "))
+	case unknown != nil:
+		r.Failed = unknown.Error()
+	}
+	if len(r.Changed) > 0 {
+		d.Undrain(r.Changed)
+	}
+	return nil
+}
+
+// planWindow also removes past windows.
+func planWindow(d *maintenance.Draft, o *MaintenanceOrder, inv *inventory.Inventory, now time.Time) error {
+	names, err := resolveComponents(inv, o.Components, len(inv.Components)+1, true)
+	switch {
+	case err != nil:
+		return err
+	case !o.Until.After(o.From):
+		return fmt.Errorf("the end %s is not after the beginning %s", o.Until.Format(time.RFC3339), o.From.Format(time.RFC3339))
+	case !o.Until.After(now):
+		return fmt.Errorf("the end %s is in the past", o.Until.Format(time.RFC3339))
+	}
+	d.Remove(func(w *maintenance.Window) bool { return !w.Until.After(now) })
+	d.Add(maintenance.Window{Components: nameset.Fold(names), From: o.From, Until: o.Until, Text: o.Text})
+	return nil
+}
+
+func (r *MaintenanceResult) cancel(d *maintenance.Draft, numbers []int) error {
+	n := len(d.Plan.Planned)
+	if n == 0 {
+		return errors.New("no maintenance is planned")
+	}
+	var cancelled []*maintenance.Window
+	for _, i := range numbers {
+		if i < 1 || i > n {
+			return fmt.Errorf("there is no number %d; the list has %d", i, n)
+		}
+	}
+	for i, w := range d.Plan.Planned {
+		if slices.Contains(numbers, i+1) {
+			cancelled = append(cancelled, w)
+			r.Changed = append(r.Changed, windowLine(w))
+		}
+	}
+	d.Remove(func(w *maintenance.Window) bool { return slices.Contains(cancelled, w) })
+	return nil
+}
+
+func windowLine(w *maintenance.Window) string {
+	return fmt.Sprintf("%s, %s to %s: %s", WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339), w.Text)
+}
+
+// resolveComponents returns each name once. It fails for more than limit names in one text. If
+// mustExist is true, it also fails for a name that is not in the inventory.
+func resolveComponents(inv *inventory.Inventory, texts []string, limit int, mustExist bool) (names []string, err error) {
+	seen := map[string]bool{}
+	for _, text := range texts {
+		some, err := componentsOf(inv, text, limit, mustExist)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range some {
+			if !seen[name] {
+				names, seen[name] = append(names, name), true
+			}
+		}
+	}
+	return names, nil
+}
+
+// componentsOf accepts names and ranges separated by commas, or the URN of a component.
+func componentsOf(inv *inventory.Inventory, text string, limit int, mustExist bool) (names []string, err error) {
+	if strings.ContainsAny(text, "*?") {
+		return nil, fmt.Errorf("%s is a pattern; give names, or a range such as pc1..pc4. To list components: %s", text, display.Command("nodes", text))
+	}
+	if !strings.HasPrefix(strings.ToLower(text), "urn:") {
+		for one := range strings.SplitSeq(text, ",") {
+			if mustExist {
+				if err := checkInInventory(inv, one); err != nil {
+					return nil, err
+				}
+			}
+			some, err := maintenance.Spread(one, limit-len(names))
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, some...)
+		}
+		return names, nil
+	}
+	u, err := urn.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	c, ok := inv.Component(u)
+	if !ok {
+		return nil, UnknownComponent(inv, text)
+	}
+	return []string{c.Name}, nil
+}
+
+// checkInInventory fails if the inventory lacks a component. For a range, the error names
+// the last existing component. The syntax is not checked.
+func checkInInventory(inv *inventory.Inventory, text string) error {
+	r, isRange := nameset.Parse(text)
+	if !isRange {
+		if _, ok := inv.ComponentNamed(text); ok || text == "" {
+			return nil
+		}
+		err := UnknownComponent(inv, text)
+		if !strings.Contains(err.Error(), "did you mean") {
+			err = fmt.Errorf("%w; for a note: --reason", err)
+		}
+		return err
+	}
+	last := ""
+	for name := range r.Names() {
+		_, ok := inv.ComponentNamed(name)
+		switch {
+		case ok:
+			last = name
+		case last != "":
+			return fmt.Errorf("the inventory has no component %q; the range ends at %s", name, last)
+		default:
+			return UnknownComponent(inv, name)
+		}
+	}
+	return nil
+}
+
+// UnknownComponent returns the error for a name that no component has. The error suggests a
+// similar name.
+func UnknownComponent(inv *inventory.Inventory, name string) error {
+	near := ""
+	if n := suggest.Word(name, componentNames(inv)); n != "" {
+		near = fmt.Sprintf("; did you mean %s?", n)
+	}
+	return fmt.Errorf("the inventory has no component %q%s", name, near)
+}
+
+// WindowText returns the components of a window in the notation of the maintenance file.
+func WindowText(w *maintenance.Window) string {
+	if len(w.Components) == 0 {
+		return "the whole site"
+	}
+	return strings.Join(w.Components, " ")
+}
+
+// componentNames returns the first 1000 names, for suggestions.
+func componentNames(inv *inventory.Inventory) (names []string) {
+	for _, c := range inv.Components[:min(len(inv.Components), 1000)] {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// explainNoSocket adds to the error of a request about the maintenance what to do if a server
+// runs without an admin socket.
+func explainNoSocket(err error, file string) error {
+	if errors.Is(err, store.ErrLocked) {
+		err = fmt.Errorf("%w; if so, the server has no %s: edit %s, which the server reads within a second", err, SocketName, file)
+	}
+	return err
+}
