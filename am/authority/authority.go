@@ -22,15 +22,15 @@ const (
 	LongestLease = 90 * 24 * time.Hour
 )
 
-// Authority is the keys and the state of a trial authority. Commands and the server may use it at
-// the same time.
+// Authority is the keys and the state of a trial authority.
 type Authority struct {
 	*trial.Authority
 	store *store
 }
 
 // Open opens the authority in the folder keys of a site's folder dir. It adds the users and slices
-// of an earlier version, and of an interrupted command, to the state.
+// of an earlier version, and of an interrupted command, to the state. It fails if another process
+// has the state open.
 func Open(dir, keys string) (*Authority, error) {
 	t, err := trial.Open(keys)
 	if err != nil {
@@ -41,8 +41,14 @@ func Open(dir, keys string) (*Authority, error) {
 		return nil, err
 	}
 	a := &Authority{t, s}
-	return a, a.adopt(time.Now())
+	if err := a.adopt(time.Now()); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
 }
+
+// Close closes the state.
+func (a *Authority) Close() error { return a.store.db.Close() }
 
 // adopt adds users and slices that have certificates but no records. A slice of an earlier version
 // had no owner in the state, so its record is expired and ownerless; the next credential renews it.

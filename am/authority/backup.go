@@ -15,14 +15,12 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// Backup writes a consistent copy of the state of the authority in a site's folder. It fails with
-// fs.ErrNotExist if there is none.
-func Backup(dir string, w io.Writer) error {
-	path := filepath.Join(dir, FileName)
-	if _, err := os.Stat(path); err != nil {
+// Backup writes a consistent copy of the state.
+func (a *Authority) Backup(w io.Writer) error {
+	return a.store.view(func(t *tx) error {
+		_, err := t.WriteTo(w)
 		return err
-	}
-	return (&store{path: path}).copy(w)
+	})
 }
 
 // Restore replaces the state of the authority in a site's folder by a backup. It returns the file
@@ -53,8 +51,11 @@ func Restore(dir, backup string, now time.Time) (kept string, err error) {
 
 // check reads all pages and buckets.
 func check(path string) error {
-	s := &store{path: path}
-	return s.view(func(t *tx) error {
+	s, err := openFile(path, true)
+	if err != nil {
+		return err
+	}
+	err = s.view(func(t *tx) error {
 		for _, b := range records { // a backup of an earlier version has no indexes
 			if t.Bucket([]byte(b)) == nil {
 				return fmt.Errorf("it has no %s, so it is no backup of an authority", b)
@@ -68,4 +69,5 @@ func check(path string) error {
 		}
 		return first
 	})
+	return errors.Join(err, s.db.Close())
 }

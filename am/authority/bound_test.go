@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -480,7 +481,7 @@ func TestMigration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := check(f.store.path); err != nil {
+	if err := errors.Join(f.Close(), check(f.store.path)); err != nil {
 		t.Errorf("a backup of the earlier version: %v", err)
 	}
 	names := func(who, path, object string) (list []string) {

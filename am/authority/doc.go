@@ -3,8 +3,8 @@
 //
 // An Authority has the keys (package credentials/trial) and the state in authority.db: members,
 // their SSH keys, slices, projects, what clients report about slivers, and invitations. A Service
-// answers calls about it. The operator's commands use the same Authority while the site is
-// served.
+// answers calls about it. The operator's commands reach the Authority of a served site through
+// the site's admin socket.
 //
 //	/ch/2, /ch/1                service registry     Federation API
 //	/sa/2, /sa/1                slice authority      Federation API
@@ -44,8 +44,6 @@
 //
 // # Decisions
 //
-//   - the database is opened for each transaction: so commands change it while the site is served,
-//     without a protocol between them: [Authority].
 //   - slices are never deleted or shortened before their end, since credentials are valid until
 //     then, and a new slice of that name would accept them: [Slice].
 //   - a member's name and email are visible to those who share a slice or project that the member

@@ -248,6 +248,9 @@ func TestKilledWriter(t *testing.T) {
 	}
 	for after := 1; after <= 10; after++ {
 		f := newFixture(t)
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
 		var known []string
 		out := runKilled(t, self, f.dir, func(line string) bool {
 			known = append(known, strings.TrimSpace(line))

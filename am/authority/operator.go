@@ -2,6 +2,7 @@ package authority
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,9 +105,12 @@ func (a *Authority) Projects() (list []Group, err error) {
 
 func (g *group) public() Group { return Group{g.URN, g.Description, g.Created, g.Expires, g.Members} }
 
-// SetRole changes the role of a member in a slice. An empty role removes the member. Unlike the
+// SetRole changes the role of a member in a slice. The role "" removes the member. Unlike the
 // calls of members, it needs no role.
 func (a *Authority) SetRole(slice, name string, role Role) error {
+	if role != "" && !slices.Contains(Roles, role) {
+		return refuse(Argument, "there is no role %q; the roles are LEAD, ADMIN, MEMBER, AUDITOR and none", role)
+	}
 	u := urn.URN{Authority: a.URN().Authority, Type: urn.Slice, Name: slice}
 	if project, rest, ok := strings.Cut(slice, ":"); ok {
 		u.Authority, u.Name = u.Authority+":"+project, rest

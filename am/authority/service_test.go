@@ -92,6 +92,12 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) open() {
 	f.t.Helper()
 	var err error
+	if f.Authority != nil {
+		err = f.Authority.Close()
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
 	if f.Authority, err = Open(f.dir, filepath.Join(f.dir, "example.org")); err != nil {
 		f.t.Fatal(err)
 	}

@@ -4,16 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"iter"
 	"math"
-	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +23,7 @@ import (
 // FileName is the name of the database in the site's folder.
 const FileName = "authority.db"
 
-// lockTimeout is how long a transaction waits for another process.
+// lockTimeout is how long the opening waits for another process.
 const lockTimeout = 20 * time.Second
 
 type bucket string
@@ -57,11 +54,10 @@ var (
 	indexes = []bucket{memberships, keysOfMember, slicesOfProject, ends, slicesByEnd, sliversOf}
 )
 
-// store is the database. It opens the file for each transaction, so that commands can use the
-// database while the site is served.
+// store is the open database. One process has it open at a time.
 type store struct {
 	path string
-	mu   sync.RWMutex // transactions of one process must not wait for each other's file lock
+	db   *bbolt.DB
 	// mostDecoded is the largest number of records that one transaction has decoded. Others wait
 	// for a transaction, so tests limit this number.
 	mostDecoded atomic.Int64
@@ -74,23 +70,21 @@ type tx struct {
 
 // openStore creates what a new or interrupted one lacks. It migrates the database of an earlier
 // version, which has no indexes.
-func openStore(path string) (*store, error) {
-	s := &store{path: path}
-	if _, err := os.Lstat(path); err == nil {
-		complete := true
-		err := s.view(func(t *tx) error {
-			for _, b := range slices.Concat(records, indexes) {
-				complete = complete && t.Bucket([]byte(b)) != nil
-			}
-			return nil
-		})
-		if complete || err != nil {
-			return s, err
-		}
-	}
+func openStore(path string) (s *store, err error) {
 	// The owner of the folder gets the file, also if root runs the program.
-	err := fileowner.As(filepath.Dir(path), func() error {
-		return s.update(func(t *tx) error {
+	err = fileowner.As(filepath.Dir(path), func() (err error) { s, err = openFile(path, false); return err })
+	if err != nil {
+		return nil, err
+	}
+	complete := true
+	err = s.view(func(t *tx) error {
+		for _, b := range slices.Concat(records, indexes) {
+			complete = complete && t.Bucket([]byte(b)) != nil
+		}
+		return nil
+	})
+	if err == nil && !complete {
+		err = s.update(func(t *tx) error {
 			for _, b := range slices.Concat(records, indexes) {
 				if _, err := t.CreateBucketIfNotExists([]byte(b)); err != nil {
 					return err
@@ -98,25 +92,39 @@ func openStore(path string) (*store, error) {
 			}
 			return migrate(t)
 		})
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	return s, nil
+}
+
+func openFile(path string, readOnly bool) (*store, error) {
+	s := &store{path: path}
+	err := s.guard(func() (err error) {
+		s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: readOnly})
+		switch {
+		case errors.Is(err, bbolterrors.ErrTimeout):
+			err = refuse(Database, "another program uses %s; try again", FileName)
+		case err != nil:
+			err = refuse(Database, "%s cannot be opened: %v", path, err)
+		}
+		return err
 	})
 	return s, err
 }
 
 // view passes a consistent state to f.
 func (s *store) view(f func(*tx) error) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.open(true, func(db *bbolt.DB) error {
-		return db.View(func(t *bbolt.Tx) error { return s.count(t, f) })
+	return s.guard(func() error {
+		return s.db.View(func(t *bbolt.Tx) error { return s.count(t, f) })
 	})
 }
 
 // update writes all changes of f, or none if f returns an error.
 func (s *store) update(f func(*tx) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.open(false, func(db *bbolt.DB) error {
-		return db.Update(func(t *bbolt.Tx) error { return s.count(t, f) })
+	return s.guard(func() error {
+		return s.db.Update(func(t *bbolt.Tx) error { return s.count(t, f) })
 	})
 }
 
@@ -129,8 +137,8 @@ func (s *store) count(t *bbolt.Tx, f func(*tx) error) error {
 	return err
 }
 
-// open turns faults of a damaged or truncated file, which bbolt maps into memory, into errors.
-func (s *store) open(readOnly bool, f func(*bbolt.DB) error) (err error) {
+// guard turns faults of a damaged or truncated file, which bbolt maps into memory, into errors.
+func (s *store) guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		p := recover()
@@ -143,23 +151,7 @@ func (s *store) open(readOnly bool, f func(*bbolt.DB) error) (err error) {
 			err = refuse(Database, "%s is damaged: %v; restore a backup", s.path, p)
 		}
 	}()
-	db, err := bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: readOnly})
-	switch {
-	case errors.Is(err, bbolterrors.ErrTimeout):
-		return refuse(Database, "another program uses %s; try again", FileName)
-	case err != nil:
-		return refuse(Database, "%s cannot be opened: %v", s.path, err)
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return f(db)
-}
-
-// copy writes a consistent copy of the database.
-func (s *store) copy(w io.Writer) error {
-	return s.view(func(t *tx) error {
-		_, err := t.WriteTo(w)
-		return err
-	})
+	return f()
 }
 
 // get returns false if there is no such record.

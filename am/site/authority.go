@@ -18,7 +18,7 @@ import (
 )
 
 // OpenAuthority opens the trial authority of the site. The error wraps fs.ErrNotExist if there is
-// none.
+// none. Commands use ConnectAuthority instead.
 func (c *Config) OpenAuthority() (*authority.Authority, error) {
 	dir := filepath.Dir(c.Origin.File)
 	return authority.Open(dir, filepath.Join(dir, AuthorityDir))
@@ -38,9 +38,11 @@ func (s *Site) openAuthority(siteClock *clock.Clock, auth *credentials.Authorize
 	if err != nil {
 		return nil, err
 	}
+	s.onClose(a.Close)
 	if a.URN().Authority != c.Authority {
 		return nil, c.Origin.errorf("trial_authority.serve", "the trial authority is of %s, and the site is %s; set serve: no, or create a new site with init", a.URN().Authority, c.Authority)
 	}
+	s.trialState = a
 	return authority.New(a, authority.Config{
 		Identify:           auth,
 		PublicURL:          s.PublicURL,

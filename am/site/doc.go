@@ -14,6 +14,8 @@
 //	maintenancefile.go       files that are read again when they change
 //	adminsocket.go           the admin socket: only root and the server's user
 //	endpoints.go             the handlers of the admin socket
+//	maintenanceorder.go,
+//	authorityorder.go        orders that also work without a server
 //	companion*.go, nodelock.go  services of providers, which run while the site is served
 //
 // # Decisions

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -36,6 +37,8 @@ func (s *Site) endpoints() map[string]http.Handler {
 	} {
 		handlers[pattern] = withoutQuery(h)
 	}
+	trial := &authorityEndpoints{config: s.config, now: s.clock.Now, served: s.trialState}
+	maps.Copy(handlers, trial.handlers())
 	if s.config.readOnly {
 		for pattern := range handlers {
 			if strings.HasPrefix(pattern, http.MethodPost) {

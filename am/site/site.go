@@ -51,9 +51,10 @@ type Site struct {
 	inventory   atomic.Pointer[inventory.Inventory]
 	aggregate   *service.Service
 	api         *api.API
-	trial       *authority.Service // nil for none
-	reloading   sync.Mutex         // held during a reload of the inventory
-	found       chan struct{}      // has a value while found capabilities may be unused
+	trial       *authority.Service   // nil for none
+	trialState  *authority.Authority // of trial
+	reloading   sync.Mutex           // held during a reload of the inventory
+	found       chan struct{}        // has a value while found capabilities may be unused
 	server      *server.Server
 	listener    net.Listener   // accepts TCP connections; tls adds TLS
 	admin       net.Listener   // nil for none

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -33,10 +34,17 @@ func (h AdminClient) serveUnserved(r *http.Request, isOrder bool) (*http.Respons
 	maintenance := &maintenanceEndpoint{config: h.Config, now: s.now, state: s.maintenanceState, record: s.record}
 	mux.Handle("GET "+maintenancePath, maintenance)
 	mux.Handle("POST "+maintenancePath, maintenance)
+	trial := &authorityEndpoints{config: h.Config, now: time.Now}
+	for pattern, handler := range trial.handlers() {
+		mux.Handle(pattern, handler)
+	}
 	if _, pattern := mux.Handler(r); pattern == "" {
 		return nil, ErrNotServed
 	}
-	err := s.open(h.backup, isOrder)
+	var err error
+	if !strings.HasPrefix(r.URL.Path, authorityPath) { // the authority has files of its own
+		err = s.open(h.backup, isOrder)
+	}
 	if r.URL.Path == maintenancePath {
 		if err = explainNoSocket(err, h.Config.Maintenance); errors.Is(err, ErrNeverServed) {
 			err = nil // the maintenance file needs no store

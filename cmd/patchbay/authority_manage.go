@@ -103,7 +103,7 @@ func (o *authorityOptions) Run(ctx context.Context, c console) error {
 	case "members":
 		return o.members(t, c, now)
 	case "slices":
-		list, err := t.Slices(now)
+		list, err := t.Slices()
 		return errors.Join(err, o.groups(c, list, "There are no slices.", now))
 	case "projects":
 		list, err := t.Projects()
@@ -111,15 +111,15 @@ func (o *authorityOptions) Run(ctx context.Context, c console) error {
 	case "invite":
 		return o.invite(t, c, now)
 	case "remove":
-		return o.remove(t, c, now)
+		return o.remove(t, c)
 	case "project":
-		return o.project(t, c, now)
+		return o.project(t, c)
 	}
 	return o.setRole(t, c)
 }
 
 func (o *authorityOptions) members(t *userfolder.Trial, c console, now time.Time) error {
-	list, err := t.Members(o.All, now)
+	list, err := t.Members(o.All)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (o *authorityOptions) invite(t *userfolder.Trial, c console, now time.Time)
 		return errors.New("the site listens on any free port; give its URL with --url, or set listen or public_url in the configuration")
 	}
 	for _, name := range o.args {
-		code, isReplaced, err := t.Invite(name, now)
+		code, isReplaced, err := t.Invite(name)
 		if err != nil {
 			return err
 		}
@@ -198,9 +198,9 @@ func (o *authorityOptions) invite(t *userfolder.Trial, c console, now time.Time)
 }
 
 // remove also adds the members to the deny list, so that the site refuses their credentials.
-func (o *authorityOptions) remove(t *userfolder.Trial, c console, now time.Time) error {
+func (o *authorityOptions) remove(t *userfolder.Trial, c console) error {
 	for _, name := range o.args {
-		if err := t.Remove(name, now); err != nil {
+		if err := t.Remove(name); err != nil {
 			return err
 		}
 		u := urn.URN{Authority: t.URN().Authority, Type: urn.User, Name: name}
@@ -225,16 +225,16 @@ func deny(c *site.Config, u urn.URN, reason string) error {
 	return site.ReplaceFile(file, fmt.Appendf(text, "%s # %s\n", u, display.Printable(reason)), 0o644)
 }
 
-func (o *authorityOptions) project(t *userfolder.Trial, c console, now time.Time) error {
+func (o *authorityOptions) project(t *userfolder.Trial, c console) error {
 	name := o.args[0]
 	if o.Remove {
-		if err := t.RemoveProject(name, now); err != nil {
+		if err := t.RemoveProject(name); err != nil {
 			return err
 		}
 		fmt.Fprintf(c.out, "Removed: the project %s.\n", name)
 		return nil
 	}
-	isNew, err := t.AddProject(name, o.Lead, now)
+	isNew, err := t.AddProject(name, o.Lead)
 	switch {
 	case err != nil:
 		return err
@@ -248,11 +248,8 @@ func (o *authorityOptions) project(t *userfolder.Trial, c console, now time.Time
 
 func (o *authorityOptions) setRole(t *userfolder.Trial, c console) error {
 	slice, name, role := o.args[0], o.args[1], authority.Role(strings.ToUpper(o.args[2]))
-	switch {
-	case role == "NONE":
+	if role == "NONE" {
 		role = ""
-	case !slices.Contains(authority.Roles, role):
-		return fmt.Errorf("there is no role %q; the roles are LEAD, ADMIN, MEMBER, AUDITOR and none", o.args[2])
 	}
 	if err := t.SetRole(slice, name, role); err != nil {
 		return err

@@ -90,7 +90,7 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 		noteBackup(config, c.err)
 		return nil
 	}
-	if err := o.backUpAuthority(config); err != nil {
+	if err := o.backUpAuthority(ctx, config); err != nil {
 		return err
 	}
 	if err := fileowner.As(folder, func() error { return o.publish(f.Name()) }); err != nil {
@@ -105,12 +105,12 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 const authoritySuffix = ".authority"
 
 // backUpAuthority replaces the file of an interrupted backup.
-func (o *backupOptions) backUpAuthority(config *site.Config) error {
-	var copied bytes.Buffer
-	err := authority.Backup(filepath.Dir(config.Origin.File), &copied)
-	if errors.Is(err, fs.ErrNotExist) {
+func (o *backupOptions) backUpAuthority(ctx context.Context, config *site.Config) error {
+	if !userfolder.FileExists(filepath.Join(filepath.Dir(config.Origin.File), authority.FileName)) {
 		return nil
 	}
+	var copied bytes.Buffer
+	err := site.BackUpAuthority(ctx, config, &copied)
 	if err == nil {
 		err = site.ReplaceFile(o.file+authoritySuffix, copied.Bytes(), 0o600)
 	}

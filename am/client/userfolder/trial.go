@@ -22,7 +22,7 @@ import (
 
 // Trial is the trial authority of a site on this host, with the folders of its users.
 type Trial struct {
-	*authority.Authority
+	*site.AuthorityClient
 	Config *site.Config // of the site
 	Dir    string       // of the site
 	URL    string       // for API version 3
@@ -31,7 +31,7 @@ type Trial struct {
 // OpenTrial fails with an error that wraps fs.ErrNotExist if the site has no trial authority.
 func OpenTrial(ctx context.Context, c *site.Config) (*Trial, error) {
 	dir := filepath.Dir(c.Origin.File)
-	a, err := c.OpenAuthority()
+	a, err := site.ConnectAuthority(ctx, c)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, noTrial{fmt.Sprintf("this site has no trial authority in %s; users come from the authorities in %s", filepath.Join(dir, site.AuthorityDir), c.Trusted)}
 	}
@@ -210,7 +210,7 @@ func (t *Trial) WriteSlice(name, owner string, expires, now time.Time) (authorit
 	if err != nil {
 		return authority.Issued{}, nil, "", err
 	}
-	s, err := t.Slice(name, owner, expires, now)
+	s, err := t.Slice(name, owner, expires)
 	if err != nil {
 		return s, nil, "", err
 	}

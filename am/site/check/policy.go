@@ -106,7 +106,7 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 		k.warn(c.Trusted, "no certificate here covers %s, so this user cannot call at all", user.Authority)
 	}
 	k.warnUnknownUser(c, user)
-	k.warnUnknownSlice(c, slice)
+	k.warnUnknownSlice(ctx, c, slice)
 	e := rules.Explain(user, slice)
 	where := "in slices of projects that no rule names"
 	if !slice.IsZero() {
@@ -147,12 +147,12 @@ func (k *Checker) warnUnknownUser(c *site.Config, user urn.URN) {
 }
 
 // warnUnknownSlice ignores slices of other authorities than the trial authority.
-func (k *Checker) warnUnknownSlice(c *site.Config, slice urn.URN) {
+func (k *Checker) warnUnknownSlice(ctx context.Context, c *site.Config, slice urn.URN) {
 	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
 	if slice.IsZero() {
 		return
 	}
-	a, err := c.OpenAuthority()
+	a, err := site.ConnectAuthority(ctx, c)
 	if err != nil || !strings.EqualFold(a.URN().Authority, slice.Authority) {
 		return
 	}

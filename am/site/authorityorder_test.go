@@ -1,0 +1,92 @@
+package site
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am/authority"
+)
+
+// TestAuthorityOrders sends orders to the authority of a site that is served, and of one that is not.
+func TestAuthorityOrders(t *testing.T) {
+	for name, isServed := range map[string]bool{"served": true, "unserved": false} {
+		c, err := ReadConfig(filepath.Join(made(t), ConfigName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := &bytes.Buffer{}
+		if isServed {
+			state, err := c.OpenAuthority()
+			if err != nil {
+				t.Fatal(err)
+			}
+			serveAuthority(t, c, &authorityEndpoints{config: c, now: time.Now, served: state}, sent)
+			t.Cleanup(func() { state.Close() })
+		}
+		a, err := ConnectAuthority(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := a.UserWithKeys("alice", nil, time.Now())
+		if err != nil || len(u.Key) == 0 || len(u.SSHKey) == 0 {
+			t.Fatalf("%s: a user: %v", name, err)
+		}
+		if strings.Contains(sent.String(), "PRIVATE") {
+			t.Errorf("%s: a private key was sent", name)
+		}
+		s, err := a.Slice("first", "alice", time.Now().Add(time.Hour))
+		if err != nil || !strings.Contains(string(s.Credential), "<credential") {
+			t.Errorf("%s: a slice: %+v, %v", name, s, err)
+		}
+		if has, err := a.HasSlice("first"); !has || err != nil {
+			t.Errorf("%s: the slice is missing: %v", name, err)
+		}
+		if isNew, err := a.AddProject("course", "alice"); !isNew || err != nil {
+			t.Errorf("%s: a project: %v", name, err)
+		}
+		for what, err := range map[string]error{
+			"a role that does not exist": a.SetRole("first", "alice", "OWNER"), "an unknown member": a.Remove("bob"), "the last LEAD": a.SetRole("first", "alice", ""),
+			"an unknown project": a.RemoveProject("none"),
+		} {
+			if err == nil || strings.Contains(err.Error(), "served") {
+				t.Errorf("%s: %s: %v", name, what, err)
+			}
+		}
+		if list, err := a.Members(false); err != nil || len(list) != 1 || list[0].URN.Name != "alice" || list[0].Slices != 1 {
+			t.Errorf("%s: the members are %+v, %v", name, list, err)
+		}
+		if list, err := a.Slices(); err != nil || len(list) != 1 || list[0].Members[0].Role != authority.Lead {
+			t.Errorf("%s: the slices are %+v, %v", name, list, err)
+		}
+		var backup bytes.Buffer
+		if err := BackUpAuthority(t.Context(), c, &backup); err != nil || !strings.Contains(backup.String(), "alice") {
+			t.Errorf("%s: a backup of %d bytes: %v", name, backup.Len(), err)
+		}
+	}
+}
+
+// serveAuthority serves only the authority at the admin socket, and copies the answers to sent.
+func serveAuthority(t *testing.T, c *Config, e *authorityEndpoints, sent *bytes.Buffer) {
+	mux := http.NewServeMux()
+	for pattern, h := range e.handlers() {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			answer := httptest.NewRecorder()
+			h.ServeHTTP(answer, r)
+			sent.Write(answer.Body.Bytes())
+			w.WriteHeader(answer.Code)
+			w.Write(answer.Body.Bytes())
+		})
+	}
+	l, err := listenSocket(socketPath(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: mux}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+}
