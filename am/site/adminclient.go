@@ -243,6 +243,9 @@ func (h AdminClient) copyAnswer(ctx context.Context, q query, w io.Writer) error
 		if ctx.Err() != nil {
 			return askError(ctx, socketPath(h.Config), err)
 		}
+		if !r.served {
+			return err
+		}
 		return fmt.Errorf("the answer of the served site broke off: %w; the site ends answers that are read too slowly; run the command again, or request less", err)
 	}
 	return nil

@@ -48,11 +48,19 @@ func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, l
 	for _, p := range problems {
 		log.Warn("a provider is ignored, because it cannot be opened", "error", p)
 	}
+	return newProviderSet(dir, found, log), nil
+}
+
+// newProviderSet returns the providers found, which may be nil.
+func newProviderSet(dir string, found map[string]*provider.Provider, log *slog.Logger) *ProviderSet {
+	if found == nil {
+		found = make(map[string]*provider.Provider)
+	}
 	s := &ProviderSet{dir: dir, log: log, Found: found, calls: server.NewDurations("provider_call_duration_seconds", "Duration of the calls of providers that were not cancelled.", "provider", "action")}
 	for _, p := range found {
 		s.instrument(p)
 	}
-	return s, nil
+	return s
 }
 
 func (s *ProviderSet) instrument(p *provider.Provider) {
@@ -274,11 +282,11 @@ func (s *ProviderSet) checkUsable(name string) error {
 	if err == nil {
 		_, err = os.Stat(p.Path)
 	}
-	return ExplainUnusable(s.dir, name, err)
+	return explainUnusable(s.dir, name, err)
 }
 
-// ExplainUnusable adds a remedy to the error of a provider in the folder dir.
-func ExplainUnusable(dir, name string, err error) error {
+// explainUnusable adds a remedy to the error of a provider in the folder dir.
+func explainUnusable(dir, name string, err error) error {
 	switch {
 	case err == nil:
 		return nil

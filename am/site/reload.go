@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -334,31 +334,12 @@ func errorLines(err error) (lines []string) {
 }
 
 // ReloadEffect reports the effect that a reload of the inventory would have on the served site. If
-// the site is not served, it reports the consequences of inv for the slivers in the store, and
-// served is false. It fails with fs.ErrNotExist if there is no store.
-func (c *Config) ReloadEffect(ctx context.Context, inv *inventory.Inventory, usable func(name string) error) (r *ReloadReport, served bool, err error) {
-	r = &ReloadReport{File: c.Inventory}
-	if err := Connect(c).Ask(ctx, "/reload", r); !errors.Is(err, ErrNotServed) {
-		return r, true, err
-	}
-	if has, err := c.HasState(); err != nil {
-		return r, false, err
-	} else if !has {
-		return r, false, fs.ErrNotExist
-	}
-	st, err := c.OpenStateReadOnly()
-	if err != nil {
-		return r, false, err
-	}
-	slivers, err := st.Slivers()
-	if err == nil {
-		if clash := inventory.CheckClash(inv, c.Inventory, slivers); clash != nil {
-			r.Wrong = errorLines(clash)
-		} else {
-			err = r.compareSlivers(nil, inv, st, usable)
-		}
-	}
-	return r, false, errors.Join(err, st.Close())
+// the site is not served, it reports the consequences of the inventory for the slivers in the store.
+// It fails with ErrNeverServed if there is no store.
+func (c *Config) ReloadEffect(ctx context.Context) (r *ReloadReport, served bool, err error) {
+	r = &ReloadReport{}
+	served, err = Connect(c).exchange(ctx, query{http.MethodGet, "/reload", nil, false}, r)
+	return r, served, err
 }
 
 // checkMaintenanceNames fails if an inventory gives a new name to a component that the

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -27,6 +29,10 @@ import (
 // can answer the request.
 func (h AdminClient) serveUnserved(r *http.Request, isOrder bool) (*http.Response, error) {
 	s := unservedSite{config: h.Config}
+	if answer := s.fileAnswers()[r.Method+" "+r.URL.Path]; answer != nil {
+		body, err := answer()
+		return &http.Response{StatusCode: http.StatusOK, Body: body}, err
+	}
 	mux := http.NewServeMux()
 	for pattern, handler := range operate.Endpoints(&s.operations) {
 		mux.Handle(pattern, handler)
@@ -59,6 +65,62 @@ func (h AdminClient) serveUnserved(r *http.Request, isOrder bool) (*http.Respons
 		return nil, err
 	}
 	return &http.Response{StatusCode: cmp.Or(w.status, http.StatusOK), Body: io.NopCloser(&w.body)}, nil
+}
+
+// fileAnswers returns the functions that answer requests without an open store, by pattern. Their
+// errors keep their types.
+func (s *unservedSite) fileAnswers() map[string]func() (io.ReadCloser, error) {
+	return map[string]func() (io.ReadCloser, error){
+		"GET /backup": s.backUp,
+		"GET /check-store": func() (io.ReadCloser, error) {
+			report, err := store.Check(s.config.State)
+			return jsonBody(report, err)
+		},
+		"GET /reload": func() (io.ReadCloser, error) {
+			report, err := s.reloadEffect()
+			return jsonBody(report, err)
+		},
+	}
+}
+
+func jsonBody(v any, err error) (io.ReadCloser, error) {
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(v)
+	return io.NopCloser(bytes.NewReader(text)), err
+}
+
+// backUp returns a copy of the store as a stream, since a store can be larger than the memory.
+func (s *unservedSite) backUp() (io.ReadCloser, error) {
+	if has, err := s.config.HasState(); err != nil {
+		return nil, err
+	} else if !has {
+		return nil, fmt.Errorf("there is no %s: %w", s.config.State, ErrNeverServed)
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(store.Backup(s.config.State, w)) }()
+	return r, nil
+}
+
+// reloadEffect reports the consequences of the inventory for the slivers in the store.
+func (s *unservedSite) reloadEffect() (r *ReloadReport, err error) {
+	c := s.config
+	inv, err := c.LoadInventory()
+	if err != nil {
+		return nil, err
+	}
+	if s.store, err = openUnserved(c, "", false); err != nil {
+		return nil, err
+	}
+	r = &ReloadReport{File: c.Inventory}
+	slivers, err := s.store.Slivers()
+	if clash := inventory.CheckClash(inv, c.Inventory, slivers); err == nil && clash != nil {
+		r.Wrong = errorLines(clash)
+	} else if err == nil {
+		err = r.compareSlivers(nil, inv, s.store, newProviderSet(c.Providers, nil, slog.New(slog.DiscardHandler)).checkUsable)
+	}
+	return r, errors.Join(err, s.close())
 }
 
 // unservedSite has the parts of a site that is not served. Its handlers must not be called

@@ -172,14 +172,6 @@ func (o *backupOptions) publish(temporary string) error {
 // takeBackup also checks the copy.
 func takeBackup(ctx context.Context, c *site.Config, f *os.File) (*store.Report, error) {
 	err := site.Connect(c).Stream(ctx, "/backup", f)
-	if errors.Is(err, site.ErrNotServed) {
-		if has, err := c.HasState(); err != nil {
-			return nil, err
-		} else if !has {
-			return nil, fmt.Errorf("there is no %s: the site was never served", c.State)
-		}
-		err = store.Backup(c.State, f)
-	}
 	if err == nil {
 		err = f.Sync()
 	}

@@ -89,7 +89,7 @@ func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	k := newBackupTest(t)
 	file, state := k.path("b.db"), k.path("state.db")
-	k.runRefused([]string{"backup", file}, "the site was never served")
+	k.runRefused([]string{"backup", file}, "the site has no store yet")
 
 	s := serve(t, k.dir)
 	k.allocate(s, "first")

@@ -11,7 +11,6 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/site"
-	"patchbay/inventory/provider"
 	"patchbay/schemas/yamlfile"
 )
 
@@ -27,9 +26,8 @@ type Checker struct {
 	siteFailed bool // the configuration cannot be read
 	// counted means that all errors are in one document. The report about the document has their
 	// number.
-	counted         bool
-	printed         []string                      // the text of each error
-	usableProviders map[string]*provider.Provider // by name
+	counted bool
+	printed []string // the text of each error
 }
 
 func (k *Checker) good(what, format string, args ...any) { k.print("ok", what, format, args...) }

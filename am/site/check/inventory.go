@@ -1,13 +1,9 @@
 package check
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,15 +14,14 @@ import (
 	"patchbay/am/maintenance"
 	"patchbay/am/site"
 	"patchbay/inventory"
-	"patchbay/inventory/provider"
 )
 
 // compareInventory compares the file with the inventory that the server uses, and prints the
 // consequences for existing slivers.
-func (k *Checker) compareInventory(ctx context.Context, c *site.Config, inv *inventory.Inventory) {
-	r, served, err := c.ReloadEffect(ctx, inv, k.usableFunc(c.Providers))
+func (k *Checker) compareInventory(ctx context.Context, c *site.Config) {
+	r, served, err := c.ReloadEffect(ctx)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, site.ErrNeverServed):
 		return // the site has not been served yet
 	case err != nil:
 		k.warn(c.Inventory, "its effect on existing slivers cannot be determined: %v", err)
@@ -71,18 +66,6 @@ func (k *Checker) compareInventory(ctx context.Context, c *site.Config, inv *inv
 		k.good(r.File, "the server uses this version")
 	case served:
 		k.note(r.File, "these changes take effect with patchbay reload, or at the next start")
-	}
-}
-
-// usableFunc returns a function that fails for a provider that cannot be used. It needs
-// usableProviders, so call it after the check of the providers.
-func (k *Checker) usableFunc(dir string) func(name string) error {
-	return func(name string) error {
-		if k.usableProviders[name] != nil {
-			return nil
-		}
-		_, err := os.Stat(filepath.Join(dir, filepath.Base(name)+provider.Suffix))
-		return site.ExplainUnusable(dir, name, cmp.Or(err, errors.New("it cannot be used, see above")))
 	}
 }
 

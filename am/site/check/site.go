@@ -80,7 +80,7 @@ func (k *Checker) Site(ctx context.Context, file string) {
 	if passed(c.CheckState()) {
 		k.store(ctx, c)
 		if inv != nil {
-			k.compareInventory(ctx, c, inv)
+			k.compareInventory(ctx, c)
 		}
 	}
 	k.clock(ctx, c)
@@ -105,7 +105,6 @@ func (k *Checker) trialAuthority(c *site.Config, dir string) {
 // providers also checks the services of providers, and that the providers of the inventory exist.
 func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {
 	found, problems := provider.Load(dir, slog.New(slog.NewTextHandler(k.Err, nil)))
-	k.usableProviders = found
 	for _, p := range problems {
 		k.Errors(p)
 	}

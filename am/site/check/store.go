@@ -29,9 +29,6 @@ func (k *Checker) store(ctx context.Context, c *site.Config) {
 	}
 	var report *store.Report
 	err := site.Connect(c).Ask(ctx, "/check-store", &report)
-	if errors.Is(err, site.ErrNotServed) {
-		report, err = store.Check(c.State)
-	}
 	switch {
 	case errors.Is(err, store.ErrLocked):
 		k.warn(c.State, "the store was not checked: %v", err)
