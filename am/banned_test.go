@@ -119,7 +119,7 @@ net.DefaultResolver | am/site/host.go inventory/local/behindendpoint.go | as Res
 net.Lookup* | | names of clients must not make questions
 net.Resolve*Addr | | names of clients must not make questions
 import crypto/tls | inventory/lxd/rest.go am/client am/hook/receiver.go am/site/remotemetrics.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/mtls's, but for what monitors, which have ordinary certificates or none
-crypto/x509.ParseCertificate* | credentials/cert am/site/check/site.go | one tolerant reader; the other looks at the server's own file
+crypto/x509.ParseCertificate* | credentials/cert | one tolerant reader
 crypto/x509.SystemCertPool | | whom the host trusts, a federation need not
 crypto/x509.NewCertPool | am/client am/hook/receiver.go | one verifier, credentials/cert
 import crypto/md5 | inventory/local/image/host.go | broken; there it compares files with what their package shipped

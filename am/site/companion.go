@@ -72,7 +72,7 @@ func OpenCompanion(ctx context.Context, dir, name string) (*Companion, error) {
 	}
 	var wrong yamlfile.Error
 	for _, p := range c.Settings.Problems {
-		wrong.Problems = append(wrong.Problems, yamlfile.Problem{File: filepath.Base(c.File), Line: p.Line, Msg: p.Message})
+		wrong.Problems = append(wrong.Problems, yamlfile.Problem{File: c.File, Line: p.Line, Msg: p.Message})
 	}
 	if len(wrong.Problems) > 0 {
 		return c, &wrong

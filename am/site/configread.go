@@ -254,7 +254,7 @@ func (o origin) merge(v *viper.Viper, text []byte) error {
 		return configError(r.Err())
 	case isProviderFile(doc):
 		return &ConfigError{Where: o.File, Msg: "these are a provider's metadata and settings, not a configuration; name the site's " + ConfigName}
-	case IsInventory(doc):
+	case HasKey(doc, "components", "sliver_types"):
 		return &ConfigError{Where: o.File, Msg: "this is an inventory, not a configuration; name the site's " + ConfigName}
 	}
 	if o.walk(doc.Content[0], reflect.ValueOf(&Config{}).Elem(), "", r); len(o.lines) > maxValues {
@@ -435,10 +435,10 @@ func isProviderFile(doc *yaml.Node) bool {
 	return top["provider"] == yaml.MappingNode || top["instance"] != 0
 }
 
-// IsInventory reports whether a document has a key of inventories.
-func IsInventory(doc *yaml.Node) bool {
+// HasKey reports whether a document has one of the keys.
+func HasKey(doc *yaml.Node, keys ...string) bool {
 	top := topLevel(doc)
-	return top["components"] != 0 || top["sliver_types"] != 0
+	return slices.ContainsFunc(keys, func(key string) bool { return top[key] != 0 })
 }
 
 // IsConfig reports whether a document has a key of configurations.

@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -113,17 +114,12 @@ func MissingProviders(dir string, found map[string]*provider.Provider, inv *inve
 			uses[c.Provider] = append(uses[c.Provider], c.Name)
 		}
 	}
-	lines := providerLines(inventoryFile)
 	have := slices.Sorted(maps.Keys(found))
 	for _, name := range slices.Sorted(maps.Keys(uses)) {
 		file := filepath.Join(dir, name+provider.Suffix)
 		if _, err := os.Lstat(file); err == nil && name == filepath.Base(name) {
 			broken = true
 			continue
-		}
-		where := inventoryFile
-		if line := lines[name]; line > 0 {
-			where = fmt.Sprintf("%s:%d", inventoryFile, line)
 		}
 		hint := "put it there as " + file
 		if near := suggest.Word(name, have); near != "" {
@@ -135,38 +131,47 @@ func MissingProviders(dir string, found map[string]*provider.Provider, inv *inve
 		if more := len(uses[name]) - 1; more > 0 {
 			components += fmt.Sprintf(" and %d more", more)
 		}
-		missing = append(missing, fmt.Errorf("%s: the provider %q, for %s, is not in the folder %s; %s", where, name, components, dir, hint))
+		missing = append(missing, fmt.Errorf("%s: the provider %q, for %s, is not in the folder %s; %s", PlaceOf(inventoryFile, "provider", name), name, components, dir, hint))
 	}
 	return missing, broken
 }
 
-// providerLines returns the first line at which an inventory file names each provider. The map is
-// empty if the file cannot be read.
-func providerLines(file string) map[string]int {
-	lines := make(map[string]int)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return lines
+// PlaceOf returns FILE:LINE of a key of a YAML file, or, if value is not "", of the value, which may be
+// the name of an entry of a list. It returns FILE if the line is unknown.
+func PlaceOf(file, key, value string) string {
+	var doc yaml.Node
+	text, err := ReadRegular(file)
+	if err != nil || yaml.Unmarshal(text, &doc) != nil || len(doc.Content) == 0 {
+		return file
 	}
-	var doc struct {
-		Provider   yaml.Node `yaml:"provider"`
-		Components []struct {
-			Provider yaml.Node `yaml:"provider"`
-		} `yaml:"components"`
-	}
-	if yaml.Unmarshal(text, &doc) != nil {
-		return lines
-	}
-	note := func(n yaml.Node) {
-		if lines[n.Value] == 0 {
-			lines[n.Value] = n.Line
+	return display.Place(file, cmp.Or(lineOf(doc.Content[0], key, value), lineOf(doc.Content[0], key, "")))
+}
+
+// lineOf returns 0 if n has no such key or value. It searches below n for values only.
+func lineOf(n *yaml.Node, key, value string) int {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		if k.Value != key {
+			continue
+		}
+		if value == "" || v.Value == value {
+			return k.Line
+		}
+		for _, item := range v.Content {
+			if item.Value == value || lineOf(item, "name", value) > 0 {
+				return item.Line
+			}
 		}
 	}
-	note(doc.Provider)
-	for _, c := range doc.Components {
-		note(c.Provider)
+	for _, below := range n.Content {
+		if value == "" {
+			break
+		}
+		if line := lineOf(below, key, value); line > 0 {
+			return line
+		}
 	}
-	return lines
+	return 0
 }
 
 func (s *ProviderSet) get(name string) (work.Provider, error) {
@@ -276,22 +281,18 @@ func findUnmanaged(slivers []am.Sliver, usable func(name string) error) (found [
 	return found
 }
 
-// checkUsable also checks the file of an open provider, because an operator may have removed it.
+// checkUsable fails if a provider cannot be used. It also checks the file of an open provider,
+// because an operator may have removed it.
 func (s *ProviderSet) checkUsable(name string) error {
 	p, err := s.open(name)
 	if err == nil {
 		_, err = os.Stat(p.Path)
 	}
-	return explainUnusable(s.dir, name, err)
-}
-
-// explainUnusable adds a remedy to the error of a provider in the folder dir.
-func explainUnusable(dir, name string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s does not exist; restore it, and keep it until its slivers are removed", filepath.Join(dir, filepath.Base(name)+provider.Suffix))
+		return fmt.Errorf("%s does not exist; restore it, and keep it until its slivers are removed", filepath.Join(s.dir, filepath.Base(name)+provider.Suffix))
 	}
 	return fmt.Errorf("%w; repair it, because its slivers need it", err)
 }

@@ -76,7 +76,7 @@ func TestCheckCreatesNoNodeOnUsedComponent(t *testing.T) {
 		}
 		wantTexts(t, out, append(says, "no node is created: ")...)
 	}
-	refused("pc77", "the inventory has no component pc77")
+	refused("pc77", `the inventory has no component "pc77"; did you mean `)
 	config, err := site.ReadConfig(filepath.Join(s.dir, site.ConfigName))
 	if err != nil {
 		t.Fatal(err)

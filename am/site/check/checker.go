@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -37,25 +36,14 @@ func (k *Checker) note(what, format string, args ...any) { k.print("note", what,
 func (k *Checker) warn(what, format string, args ...any) { k.print("warning", what, format, args...) }
 
 func (k *Checker) bad(what, format string, args ...any) {
-	text := absolute(strings.TrimPrefix(what+": ", ": ") + fmt.Sprintf(format, args...))
+	text := strings.TrimPrefix(what+": ", ": ") + fmt.Sprintf(format, args...)
 	if slices.Contains(k.printed, text) {
-		return // for example in an inventory that was named, and is that of the site
+		return // in a file that was named twice
 	}
 	k.wrong++
 	k.counted = false
 	k.printed = append(k.printed, text)
 	k.print("error", what, format, args...)
-}
-
-// absolute replaces a relative path at the beginning of an error.
-func absolute(text string) string {
-	place, rest, ok := strings.Cut(text, ": ")
-	file, line, _ := strings.Cut(place, ":")
-	path, err := filepath.Abs(file)
-	if !ok || err != nil || !fileExists(path) {
-		return text
-	}
-	return path + ":" + line + ": " + rest
 }
 
 func (k *Checker) print(verdict, what, format string, args ...any) {

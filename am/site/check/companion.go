@@ -2,31 +2,20 @@ package check
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-
-	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
-	"patchbay/schemas/yamlfile"
 )
 
 // companion checks the settings and the service of a provider. mistake is the error from opening
 // it. companion returns false if the service cannot be used. Then a check of its provider would
 // only repeat the error.
 func (k *Checker) companion(ctx context.Context, c *site.Companion, inv *inventory.Inventory, mistake error) bool {
-	if mistakes, ok := errors.AsType[*yamlfile.Error](mistake); ok {
-		for _, p := range mistakes.Problems {
-			k.bad(display.Place(c.File, p.Line), "%s", p.Msg)
-		}
-		return false
-	}
 	if mistake != nil {
-		k.bad(c.File, "%v", mistake)
+		k.Errors(mistake)
 		return false
 	}
 	if !fileExists(c.File) {
@@ -77,28 +66,29 @@ func (k *Checker) compareSettings(t *site.Companion, inv *inventory.Inventory, i
 	if inv == nil || !slices.ContainsFunc(inv.Components, func(c *inventory.Component) bool { return c.Provider == t.Provider }) {
 		return
 	}
-	offers, settings := readSettingLines(inventoryFile), readSettingLines(t.File)
+	offers := func(key, value string) string { return site.PlaceOf(inventoryFile, key, value) }
+	settings := func(key, value string) string { return site.PlaceOf(t.File, key, value) }
 	offered, actual := inv.OutsideAccess, inventory.No
 	if t.Settings.Outbound != nil && *t.Settings.Outbound {
 		actual = inventory.Yes
 	}
 	if t.Settings.Outbound != nil && offered != actual && offered != inventory.Unknown {
-		k.warn(offers.at("outbound"), "outbound is %s, but %s says %s, and nodes of %s get the latter; write %s here, or %s there", offered, settings.at("outbound"), actual, t.Provider, actual, offered)
+		k.warn(offers("outbound", ""), "outbound is %s, but %s says %s, and nodes of %s get the latter; write %s here, or %s there", offered, settings("outbound", ""), actual, t.Provider, actual, offered)
 	}
 	if most := maxNodes(t.Provider, inv); t.Settings.LoginPorts > 0 && most > int64(t.Settings.LoginPorts) {
-		k.warn(offers.at("components"), "the components of %s have room for %d nodes, but ports at %s has %d ports for their logins, so nodes may be reserved that cannot be made; widen ports there, or lower the slots here",
-			t.Provider, most, settings.at("ports"), t.Settings.LoginPorts)
+		k.warn(offers("components", ""), "the components of %s have room for %d nodes, but ports at %s has %d ports for their logins, so nodes may be reserved that cannot be made; widen ports there, or lower the slots here",
+			t.Provider, most, settings("ports", ""), t.Settings.LoginPorts)
 	}
 	for _, v := range inv.SharedVLANs {
 		if !v.Restricted && !slices.Contains(t.Settings.SharedVLANs, v.Name) {
-			k.warn(offers.at("shared_vlans", v.Name), "it offers the shared VLAN %s, which shared_vlans of %s does not name, so links of nodes of %s that join it are refused; add it there, or write restricted: true here",
-				v.Name, settings.at("shared_vlans"), t.Provider)
+			k.warn(offers("shared_vlans", v.Name), "it offers the shared VLAN %s, which shared_vlans of %s does not name, so links of nodes of %s that join it are refused; add it there, or write restricted: true here",
+				v.Name, settings("shared_vlans", ""), t.Provider)
 		}
 	}
 	for _, name := range t.Settings.SharedVLANs {
 		if _, ok := inv.SharedVLAN(name); !ok {
-			k.warn(settings.at("shared_vlans", name), "it allows the shared VLAN %s, which shared_vlans of %s does not offer, so no request can use it; add it there with a tag, or remove it here",
-				name, offers.at("shared_vlans"))
+			k.warn(settings("shared_vlans", name), "it allows the shared VLAN %s, which shared_vlans of %s does not offer, so no request can use it; add it there with a tag, or remove it here",
+				name, offers("shared_vlans", ""))
 		}
 	}
 }
@@ -119,51 +109,4 @@ func maxNodes(provider string, inv *inventory.Inventory) (most int64) {
 		}
 	}
 	return most
-}
-
-// settingLines holds line numbers of a YAML file. The keys of lines are the keys in the file, and
-// "KEY NAME" for a name in the list of a key.
-type settingLines struct {
-	file  string
-	lines map[string]int
-}
-
-// readSettingLines returns no lines if the file cannot be read.
-func readSettingLines(file string) settingLines {
-	s := settingLines{file, map[string]int{}}
-	text, err := site.ReadRegular(file)
-	if err != nil {
-		return s
-	}
-	var doc yaml.Node
-	if yaml.Unmarshal(text, &doc) != nil || len(doc.Content) == 0 {
-		return s
-	}
-	top := doc.Content[0]
-	for i := 0; i+1 < len(top.Content); i += 2 {
-		key, value := top.Content[i], top.Content[i+1]
-		s.lines[key.Value] = key.Line
-		for _, item := range value.Content {
-			var entry struct{ Name string }
-			name := item.Value
-			if item.Decode(&entry) == nil && entry.Name != "" {
-				name = entry.Name
-			}
-			s.lines[key.Value+" "+name] = item.Line
-		}
-	}
-	return s
-}
-
-// at returns FILE:LINE of a key, or of a name in the key's list. It returns FILE if the line is
-// unknown.
-func (s settingLines) at(key string, name ...string) string {
-	line := s.lines[key]
-	if len(name) > 0 && s.lines[key+" "+name[0]] > 0 {
-		line = s.lines[key+" "+name[0]]
-	}
-	if line == 0 {
-		return s.file
-	}
-	return fmt.Sprintf("%s:%d", s.file, line)
 }

@@ -123,19 +123,19 @@ func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 	named := slices.Contains([]string{site.ConfigName, site.InventoryName, site.PolicyName, maintenanceName}, base)
 	isMapping := yamlfile.IsNull(doc.Content[0]) || doc.Content[0].Kind == yaml.MappingNode
 	switch {
-	case !named && isMapping && isBlueprint(doc):
+	case !named && isMapping && site.HasKey(doc, "components") && !site.HasKey(doc, "provider", "images", "sliver_types"):
 		k.source(ctx, name, text)
 	case name == standardInput && isMapping:
 		k.bad(name, "only RSpecs, RADL, blueprints, credentials and certificates are read from standard input; name the file")
-	case base == maintenanceName, !named && isMapping && isMaintenance(doc):
+	case base == maintenanceName, !named && isMapping && site.HasKey(doc, "lockdown", "planned", "drained"):
 		k.maintenance(name, nil)
-	case base == site.InventoryName, !named && isMapping && site.IsInventory(doc):
+	case base == site.InventoryName, !named && isMapping && site.HasKey(doc, "components", "sliver_types"):
 		authority := "example.org"
 		if k.Config != nil {
 			authority = k.Config.Authority
 		}
 		k.inventory(name, authority)
-	case base == site.PolicyName, !named && isMapping && isPolicy(doc):
+	case base == site.PolicyName, !named && isMapping && site.HasKey(doc, "rules", "otherwise"):
 		k.policyFile(name)
 	case strings.HasSuffix(base, inventory.FactsSuffix):
 		k.factsFile(name)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"patchbay/am/display"
 	"patchbay/am/maintenance"
 	"patchbay/am/site"
@@ -32,7 +30,7 @@ func (k *Checker) compareInventory(ctx context.Context, c *site.Config) {
 		command = "reload"
 	}
 	for _, line := range r.Wrong {
-		if !slices.Contains(k.printed, absolute(line)) { // earlier checks have printed most of these errors
+		if !slices.Contains(k.printed, line) { // earlier checks have printed most of these errors
 			k.bad("", "%s would refuse: %s", command, line)
 		}
 	}
@@ -104,17 +102,17 @@ func (k *Checker) inventory(file, authority string) *inventory.Inventory {
 }
 
 // facts reports facts that cannot be read, and those that the inventory overrides.
-func (k *Checker) facts(c *site.Config) {
-	if _, err := inventory.ReadFacts(c.Providers); err != nil {
+func (k *Checker) facts(c *site.Config, inv *inventory.Inventory) {
+	facts, err := inventory.ReadFacts(c.Providers)
+	if err != nil {
 		for line := range strings.Lines(err.Error()) {
 			k.warn("", "%s", strings.TrimSuffix(line, "\n"))
 		}
 	}
-	inv, err := c.LoadInventory()
-	if err != nil {
-		return // reported as an error of the inventory
+	if inv == nil {
+		return
 	}
-	for _, text := range inv.ContradictedFacts() {
+	for _, text := range inv.WithFound(nil, facts).ContradictedFacts() {
 		k.warn(c.Inventory, "%s; remove the feature there, or keep it if the provider is wrong", text)
 	}
 }
@@ -155,9 +153,4 @@ func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 	if p.Lockdown == nil && len(p.Planned)+len(p.Drained) == 0 {
 		k.good(file, "nothing is out of service")
 	}
-}
-
-func isMaintenance(doc *yaml.Node) bool {
-	var top struct{ Lockdown, Planned, Drained yaml.Node }
-	return doc.Decode(&top) == nil && (top.Lockdown.Kind != 0 || top.Planned.Kind != 0 || top.Drained.Kind != 0)
 }

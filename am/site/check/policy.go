@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"patchbay/am/display"
 	"patchbay/am/policy"
 	"patchbay/am/site"
@@ -60,11 +58,6 @@ func (k *Checker) policyFile(name string) {
 	if inv := k.inventory(c.Inventory, c.Authority); inv != nil {
 		k.policy(&c, inv)
 	}
-}
-
-func isPolicy(doc *yaml.Node) bool {
-	var top struct{ Rules, Otherwise yaml.Node }
-	return doc.Decode(&top) == nil && (top.Rules.Kind != 0 || top.Otherwise.Kind != 0)
 }
 
 // authorities omits sub-authorities, which the trust folder also covers.

@@ -14,7 +14,6 @@ import (
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
 	"patchbay/inventory/provider/providertest"
-	"patchbay/inventory/suggest"
 )
 
 // testProvider runs the test suite for authors of providers. The suite creates a node only if
@@ -128,22 +127,14 @@ func sameFile(a, b string) bool {
 
 // componentOf fails if the inventory has no such component, or has it at another provider than p.
 func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*inventory.Component, error) {
-	i := slices.IndexFunc(inv.Components, func(c *inventory.Component) bool { return c.Name == name })
-	if i < 0 {
-		names := make([]string, len(inv.Components))
-		for i, c := range inv.Components {
-			names[i] = c.Name
-		}
-		hint := "name one of its components"
-		if near := suggest.Word(name, names); near != "" {
-			hint = fmt.Sprintf("did you mean %s?", near)
-		}
-		return nil, fmt.Errorf("the inventory has no component %s; %s", name, hint)
+	c, ok := inv.ComponentNamed(name)
+	if !ok {
+		return nil, fmt.Errorf("%w; name one of its components", site.UnknownComponent(inv, name))
 	}
-	if c := inv.Components[i]; c.Provider != p.Name {
+	if c.Provider != p.Name {
 		return nil, fmt.Errorf("%s belongs to the provider %s; name a component of %s, or write provider: %s at %s in the inventory", name, c.Provider, p.Name, p.Name, name)
 	}
-	return inv.Components[i], nil
+	return c, nil
 }
 
 // HoldComponent prevents a site from allocating c until release is called. It opens the site's

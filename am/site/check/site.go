@@ -3,8 +3,6 @@ package check
 import (
 	"context"
 	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -18,6 +16,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/mtls"
 	"patchbay/am/site"
+	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
@@ -75,7 +74,7 @@ func (k *Checker) Site(ctx context.Context, file string) {
 	k.trialAuthority(c, filepath.Join(filepath.Dir(file), site.AuthorityDir))
 	if passed(c.CheckFolder("providers", c.Providers)) {
 		k.providers(ctx, c.Providers, inv, c.Inventory)
-		k.facts(c)
+		k.facts(c, inv)
 	}
 	if passed(c.CheckState()) {
 		k.store(ctx, c)
@@ -173,15 +172,12 @@ func (k *Checker) serverKeys(c *site.Config, host string) {
 			k.Errors(err)
 			continue
 		}
-		block, _ := pem.Decode(text)
-		if block == nil {
-			continue // mtls.New has accepted it, so it has another form than the first PEM block
-		}
-		x, err := x509.ParseCertificate(block.Bytes)
+		chain, err := cert.ParsePEM(text)
 		if err != nil {
 			k.warn(pair.Certificate, "%v; clients may refuse it, too", err)
 			continue
 		}
+		x := chain[0]
 		end := x.NotAfter.UTC().Format(time.DateOnly)
 		switch left := time.Until(x.NotAfter); {
 		case left < 0:

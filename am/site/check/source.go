@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"go.yaml.in/yaml/v3"
-
 	"patchbay/rspec"
 	"patchbay/rspec/compile"
 )
@@ -78,13 +76,4 @@ func (r *diagnosis) compileTemplates(ctx context.Context, req *rspec.Request) *r
 	}
 	r.add(diagnostic{0, 0, true, err.Error()})
 	return req
-}
-
-// isBlueprint reports whether a document has components, but no other part of an inventory.
-func isBlueprint(doc *yaml.Node) bool {
-	var top struct {
-		Components, Provider, Images yaml.Node
-		SliverTypes                  yaml.Node `yaml:"sliver_types"`
-	}
-	return doc.Decode(&top) == nil && top.Components.Kind != 0 && top.Provider.Kind == 0 && top.Images.Kind == 0 && top.SliverTypes.Kind == 0
 }
