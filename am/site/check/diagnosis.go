@@ -95,56 +95,39 @@ func (r *diagnosis) addProblems(list []rspec.Problem) {
 	}
 }
 
-// notice is about a node or link of a request, or about the whole request.
-type notice struct {
-	kind, clientID, what, text string
-	line                       int // of the node or link
-	isError                    bool
-}
-
-// addNotices merges notices with the same text. A merged notice has the place of the first one
-// and the names of all. addNotices skips a notice if there is already an error at its place.
-func (r *diagnosis) addNotices(req *rspec.Request, list []notice) {
-	type key struct {
-		kind, text string
-		isError    bool
-	}
-	names, first := map[key][]string{}, map[key]notice{}
+// addReasons merges reasons with the same text. A merged reason has the place of the first one
+// and the names of all. addReasons skips a reason if there is already an error at its place.
+func (r *diagnosis) addReasons(req *rspec.Request, list []binder.Reason, isError bool) {
+	type key struct{ kind, text string }
+	names, first := map[key][]string{}, map[key]binder.Reason{}
 	var order []key
 	before := len(r.list)
 	for _, x := range list {
-		k := key{x.kind, x.text, x.isError}
+		k := key{x.Kind, x.Text}
 		if names[k] == nil {
 			order, first[k] = append(order, k), x
 		}
-		names[k] = append(names[k], x.clientID)
+		names[k] = append(names[k], x.ClientID)
 	}
 	for _, k := range order {
 		x := first[k]
-		line, column := req.Place(x.kind, x.clientID, x.what)
+		line, column := req.Place(x.Kind, x.ClientID, x.What)
 		if r.terms != nil {
 			line, column = 0, 0
 		} else if line == 0 {
-			line = x.line
+			line = x.Line
 		}
 		who := k.kind
-		if x.clientID != "" {
+		if x.ClientID != "" {
 			who = binder.Together(k.kind, names[k])
 		}
 		if known := (diagnosis{list: r.list[:before]}); line == 0 || !known.hasError(line, column) {
 			if !strings.HasPrefix(k.text, " ") { // a text with a leading blank continues the sentence
 				who += ": "
 			}
-			r.add(diagnostic{line, column, k.isError, who + k.text})
+			r.add(diagnostic{line, column, isError, who + k.text})
 		}
 	}
-}
-
-func noticesOf(list []binder.Reason, isError bool) (all []notice) {
-	for _, x := range list {
-		all = append(all, notice{x.Kind, x.ClientID, x.What, x.Text, x.Line, isError})
-	}
-	return all
 }
 
 // checkSlice is a slice that does not exist. Requests are checked as if they were for this slice.

@@ -144,7 +144,7 @@ func (r *diagnosis) parse(text []byte, options rspec.ReadOptions) (*rspec.Reques
 // answer, are warnings. Without errors and warnings of dry runs, asked has the providers that made
 // one. Without dryRuns, no provider is asked.
 func (k *Checker) preview(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan, slice urn.URN, dryRuns bool) (expanded *rspec.Request, b binder.Binding, asked []string) {
-	r.addNotices(req, unknownFeatures(req, inv))
+	r.addReasons(req, unknownFeatures(req, inv), false)
 	if len(req.Nodes) == 0 && r.errors > 0 {
 		return req, b, nil // the errors explain why there are no nodes
 	}
@@ -161,7 +161,7 @@ func (k *Checker) preview(ctx context.Context, r *diagnosis, req *rspec.Request,
 		defer func() { r.terms = was }()
 	}
 	if unsatisfied, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
-		r.addNotices(p.Request, noticesOf(unsatisfied.Reasons, true))
+		r.addReasons(p.Request, unsatisfied.Reasons, true)
 		return p.Request, p.Binding, nil
 	}
 	if wrong, ok := errors.AsType[*rspec.RequestError](err); ok { // in templates
@@ -178,17 +178,17 @@ func (k *Checker) preview(ctx context.Context, r *diagnosis, req *rspec.Request,
 		}
 		return p.Request, p.Binding, nil
 	}
-	var remarks []notice
+	remarks := exclusiveWarnings(p.Binding)
 	for _, x := range p.Remarks {
-		remarks = append(remarks, notice{kind: x.Kind, clientID: x.ClientID, what: x.What, text: x.Text})
+		remarks = append(remarks, binder.Reason{Kind: x.Kind, ClientID: x.ClientID, What: x.What, Text: x.Text})
 	}
-	r.addNotices(p.Request, append(remarks, exclusiveWarnings(p.Binding)...))
+	r.addReasons(p.Request, remarks, false)
 	for _, x := range p.Refused {
 		isFinal := x.Code == am.Unsupported
 		if !isFinal {
 			x.Text += "; this may change, and Allocate asks again"
 		}
-		r.addNotices(p.Request, noticesOf([]binder.Reason{x}, isFinal))
+		r.addReasons(p.Request, []binder.Reason{x}, isFinal)
 	}
 	if len(p.Refused) > 0 {
 		return p.Request, p.Binding, nil
@@ -204,7 +204,7 @@ func (k *Checker) preview(ctx context.Context, r *diagnosis, req *rspec.Request,
 
 // unknownFeatures warns of constraints that nothing satisfies, since nothing of the site has their
 // feature.
-func unknownFeatures(req *rspec.Request, inv *inventory.Inventory) (all []notice) {
+func unknownFeatures(req *rspec.Request, inv *inventory.Inventory) (all []binder.Reason) {
 	known := inv.Features()
 	for i := range req.Nodes {
 		n := &req.Nodes[i]
@@ -220,14 +220,14 @@ func unknownFeatures(req *rspec.Request, inv *inventory.Inventory) (all []notice
 			if near := suggest.Word(c.Feature, known); near != "" {
 				remedy = fmt.Sprintf("did you mean %s?", near)
 			}
-			all = append(all, notice{kind: "node", clientID: n.ClientID, what: c.String(), text: fmt.Sprintf("nothing here has the feature %q of a constraint; %s", c.Feature, remedy)})
+			all = append(all, binder.Reason{Kind: "node", ClientID: n.ClientID, What: c.String(), Text: fmt.Sprintf("nothing here has the feature %q of a constraint; %s", c.Feature, remedy)})
 		}
 	}
 	return all
 }
 
 // exclusiveWarnings warns of each shared component that an exclusive node would take as a whole.
-func exclusiveWarnings(b binder.Binding) (all []notice) {
+func exclusiveWarnings(b binder.Binding) (all []binder.Reason) {
 	seen := map[*inventory.Component]bool{}
 	for _, n := range b.Nodes {
 		if !n.Exclusive || n.Component.Exclusive || seen[n.Component] {
@@ -239,8 +239,8 @@ func exclusiveWarnings(b binder.Binding) (all []notice) {
 		if places < math.MaxInt32 {
 			has = " (" + display.Count(int(places), "place") + ")"
 		}
-		all = append(all, notice{kind: "node", clientID: n.Node.ClientID, what: "exclusive",
-			text: fmt.Sprintf(` has exclusive="true" and would take the whole of %s%s; remove it to share the host with other slices`, n.Component.Name, has)})
+		all = append(all, binder.Reason{Kind: "node", ClientID: n.Node.ClientID, What: "exclusive",
+			Text: fmt.Sprintf(` has exclusive="true" and would take the whole of %s%s; remove it to share the host with other slices`, n.Component.Name, has)})
 	}
 	return all
 }
