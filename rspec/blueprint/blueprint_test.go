@@ -474,7 +474,7 @@ func TestIsBlueprint(t *testing.T) {
 func TestLibrary(t *testing.T) {
 	for _, tt := range []struct{ rule, text, want string }{
 		{"correct", containers, ""},
-		{"a type that extends nothing", "components:\n  - {name: a, extends: servr}", `line 2: component type "a" extends "servr"`},
+		{"a type that extends nothing", "components:\n  - {name: a, extends: servr}", `l.yaml:2: component type "a" extends "servr"`},
 		{"an unknown requirement", "components:\n  - {name: a, form: node, requirements: [minRan]}", `did you mean "minRam"?`},
 		{"no effect", "requirements:\n  - {name: a}", "has no effect"},
 		{"a known name", "components:\n  - {name: server}", "exists already"},
@@ -482,20 +482,25 @@ func TestLibrary(t *testing.T) {
 		{"an alias of a known name", "requirements:\n  - {name: a, aliases: [os], effect: policy}", "exists already"},
 		{"an unknown key", "components:\n  - {name: a, fomr: node}", `did you mean "form"?`},
 	} {
-		if got := strings.Join(rspec.Lines(CheckLibrary([]byte(tt.text), "l.yaml")), "\n"); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+		got := ""
+		if _, err := Standard().with([]byte(tt.text), "l.yaml"); err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%s: %s", tt.rule, got)
 		}
 	}
 	const want = "component com.other.Server (node): a node that runs WARs; extends WarContainer; offers war-container; knows the requirements minRam, os, run, unpack, database, loadbalancer, LoadBalanced, dns, subnet"
-	if got := DescribeLibrary([]byte(containers), "l.yaml"); len(got) != 1 || got[0] != want {
-		t.Errorf("%q", got)
-	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(containers), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := LoadLibrary(dir); err != nil || l.component("com.other:Server") == nil {
-		t.Error(err)
+	l, err := LoadLibrary(dir)
+	if err != nil || l.component("com.other:Server") == nil {
+		t.Fatal(err)
+	}
+	if got := l.Describe(); len(got) != 1 || got[0] != want {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/rspec"
 	"patchbay/rspec/match"
 	"patchbay/schemas/yamlfile"
 )
@@ -104,13 +103,14 @@ var standardLibrary = sync.OnceValue(func() *Library {
 // LoadLibrary returns the standard library with the types in the *.yaml files of a folder. It
 // fails with all mistakes in these files.
 func LoadLibrary(dir string) (*Library, error) {
-	names, err := LibraryFiles(dir)
+	names, err := fs.Glob(os.DirFS(dir), "*.yaml") // filepath.Glob would interpret the name of the folder
 	if err != nil {
 		return nil, err
 	}
 	l := Standard()
 	var all []error
 	for _, name := range names {
+		name = filepath.Join(dir, name)
 		text, err := yamlfile.Load(name, maxText)
 		if err == nil {
 			l, err = l.with(text, name)
@@ -123,33 +123,9 @@ func LoadLibrary(dir string) (*Library, error) {
 	return l, nil
 }
 
-// LibraryFiles returns the *.yaml files of a folder; none without the folder.
-func LibraryFiles(dir string) (names []string, err error) {
-	names, err = fs.Glob(os.DirFS(dir), "*.yaml") // filepath.Glob would interpret the name of the folder
-	for i := range names {
-		names[i] = filepath.Join(dir, names[i])
-	}
-	return names, err
-}
-
-// CheckLibrary returns the mistakes of a library file, whose types may extend the standard ones.
-func CheckLibrary(text []byte, name string) (problems []rspec.Problem) {
-	_, err := Standard().with(text, name)
-	if wrong, ok := errors.AsType[*yamlfile.Error](err); ok {
-		for _, w := range wrong.Problems {
-			problems = append(problems, rspec.Problem{Kind: rspec.BadArgs, Line: w.Line, Msg: w.Msg})
-		}
-	}
-	return problems
-}
-
-// DescribeLibrary returns a sentence for each type of a library file without mistakes.
-func DescribeLibrary(text []byte, name string) (list []string) {
+// Describe returns a sentence for each type that is not in the standard library.
+func (l *Library) Describe() (list []string) {
 	standard := Standard()
-	l, err := standard.with(text, name)
-	if err != nil {
-		return nil
-	}
 	for _, t := range l.components[len(standard.components):] {
 		form := cmp.Or(t.form, "abstract, without a form of its own")
 		s := fmt.Sprintf("component %s (%s): %s", t.name, form, cmp.Or(t.description, "no description"))

@@ -72,13 +72,13 @@ func (k *Checker) File(ctx context.Context, name string) {
 		k.trustFolder(filepath.Dir(name))
 		return
 	}
+	if isLibrary(name) { // a type may extend types of other files in the folder
+		k.library(filepath.Dir(name))
+		return
+	}
 	text, err := site.ReadRegular(name)
 	if err != nil {
 		k.Errors(site.SuggestPipe(err))
-		return
-	}
-	if isLibrary(name) {
-		k.library(name, text)
 		return
 	}
 	k.text(ctx, name, text)

@@ -66,7 +66,7 @@ func (k *Checker) Site(ctx context.Context, file string) {
 	if inv != nil {
 		k.policy(c, inv)
 	}
-	k.libraries(c)
+	k.library(c.LibraryFolder())
 	k.maintenance(c.Maintenance, inv)
 	if passed(c.CheckFolder("trusted", c.Trusted)) {
 		k.trustFolder(c.Trusted)
