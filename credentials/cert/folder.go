@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -40,6 +41,8 @@ func misnamed(name string) string {
 	lower := strings.ToLower(name)
 	ext := filepath.Ext(lower)
 	switch ext {
+	case ".key":
+		return "private keys must not be in this folder; move it away"
 	case ".crt", ".cer", ".cert", ".der":
 		return "it is ignored: only *.pem is read; rename it if it is in PEM form, or convert it with: openssl x509 -inform DER -in " + name + " -out " + strings.TrimSuffix(name, filepath.Ext(name)) + ".pem"
 	case ".pem", ".crl", ".authorities":
@@ -117,7 +120,11 @@ func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
 			}
 			lists = append(lists, files[name].lists...)
 		default:
-			if text := misnamed(name); text != "" {
+			text := misnamed(name)
+			if stem, ok := strings.CutSuffix(name, ".authorities"); ok && !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == stem+".pem" }) {
+				text = "it lists the authorities of " + stem + ".pem, but there is no such file; give both the same name"
+			}
+			if text != "" {
 				found = []Problem{{File: file, Text: text, Skipped: true}}
 			}
 		}

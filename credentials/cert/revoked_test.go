@@ -561,6 +561,7 @@ func TestFilesThatSeemToBeMeantAreNamed(t *testing.T) {
 		"denied.txt": "the deny list must be named denied", "Denied": "the deny list must be named denied", "DENIED.LST": "the deny list must be named denied",
 		"x.CRL": "only *.crl, in small letters", "y.PEM": "only *.pem, in small letters", "root.Authorities": "only *.authorities, in small letters",
 		"z.crt": "only *.pem is read", "z.CER": "only *.pem is read", "z.der": "only *.pem is read",
+		"z.key": "private keys must not be in this folder", "z.authorities": "but there is no such file",
 		"README": "", "denied~": "", "denied.bak": "", ".denied.swp": "", "CATedCACerts.pem": "", "root.pem.old": "",
 	} {
 		dir := t.TempDir()

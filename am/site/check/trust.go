@@ -2,10 +2,7 @@ package check
 
 import (
 	"crypto/rsa"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,7 +37,6 @@ func (k *Checker) trustFolder(dir string) {
 	if len(a.List()) == 0 {
 		k.bad(dir, "it holds no trusted certificate, so no user may call; put the root of your federation into it as NAME.pem")
 	}
-	k.warnUnusedFiles(dir)
 	for _, x := range a.List() {
 		if len(x.Covers()) == 0 && x.Certificate.URN.IsZero() {
 			continue // a problem above is about this anchor
@@ -118,24 +114,6 @@ func list(names []string) string {
 }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
-
-// warnUnusedFiles warns of files that have no effect.
-func (k *Checker) warnUnusedFiles(dir string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		file := filepath.Join(dir, e.Name())
-		ext := filepath.Ext(file)
-		stem := strings.TrimSuffix(file, ext)
-		switch strings.ToLower(ext) {
-		case ".key":
-			k.warn(file, "private keys must not be in this folder; move it away")
-		case ".authorities":
-			if _, err := os.Stat(stem + ".pem"); errors.Is(err, fs.ErrNotExist) {
-				k.warn(file, "it lists the authorities of %s.pem, but there is no such file; give both the same name", filepath.Base(stem))
-			}
-		}
-	}
-}
 
 func (k *Checker) anchor(x cert.Anchor) {
 	list := x.Covers()
