@@ -36,9 +36,10 @@ func (c *Config) expand(t rspec.Template, known service.Known) (rspec.Expansion,
 }
 
 // Previewer returns a service for Service.Preview alone, with the settings of the site. It has no
-// store. A provider that is not among providers is not asked, and is expected to do everything. asks
+// store. A provider that cannot be opened is not asked, and is expected to do everything. asks
 // reports whether the provider of a component makes dry runs.
-func (c *Config) Previewer(inv *inventory.Inventory, plan *maintenance.Plan, providers map[string]*provider.Provider, dryRuns bool, log *slog.Logger) (s *service.Service, asks func(*inventory.Component) bool) {
+func (c *Config) Previewer(inv *inventory.Inventory, plan *maintenance.Plan, dryRuns bool, log *slog.Logger) (s *service.Service, asks func(*inventory.Component) bool) {
+	providers, _ := provider.Load(c.Providers, log) // the check of the site reports the errors
 	set := &ProviderSet{Found: providers}
 	var current atomic.Pointer[inventory.Inventory]
 	current.Store(inv)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
-	"patchbay/credentials/trial"
 	"patchbay/inventory"
 )
 
@@ -95,11 +95,10 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 		k.Errors(err)
 		return
 	}
-	if !k.isTrustedUser(c, user) {
+	if !slices.ContainsFunc(k.authorities(c), func(a string) bool { return urn.Covers(a, user.Authority) }) {
 		k.warn(c.Trusted, "no certificate here covers %s, so this user cannot call at all", user.Authority)
 	}
-	k.warnUnknownUser(c, user)
-	k.warnUnknownSlice(ctx, c, slice)
+	k.warnUnknown(ctx, c, user, slice)
 	e := rules.Explain(user, slice)
 	where := "in slices of projects that no rule names"
 	if !slice.IsZero() {
@@ -130,23 +129,17 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 	k.reportHeld(c, slice, h, err)
 }
 
-// warnUnknownUser ignores users of other authorities than the trial authority.
-func (k *Checker) warnUnknownUser(c *site.Config, user urn.URN) {
+// warnUnknown warns of a user and a slice that the trial authority should have and has not.
+func (k *Checker) warnUnknown(ctx context.Context, c *site.Config, user, slice urn.URN) {
 	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
-	a, err := trial.Open(dir)
-	if err == nil && strings.EqualFold(a.URN().Authority, user.Authority) && !a.HasUser(user.Name) {
+	a, err := site.ConnectAuthority(ctx, c)
+	if err != nil {
+		return // reported by the check of the site
+	}
+	if strings.EqualFold(a.URN().Authority, user.Authority) && !a.HasUser(user.Name) {
 		k.warn(dir, "there is no user %q; correct the name, or make the user with: %s", user.Name, display.Command("user", user.Name, "--config", c.Origin.File))
 	}
-}
-
-// warnUnknownSlice ignores slices of other authorities than the trial authority.
-func (k *Checker) warnUnknownSlice(ctx context.Context, c *site.Config, slice urn.URN) {
-	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
-	if slice.IsZero() {
-		return
-	}
-	a, err := site.ConnectAuthority(ctx, c)
-	if err != nil || !strings.EqualFold(a.URN().Authority, slice.Authority) {
+	if slice.IsZero() || !strings.EqualFold(a.URN().Authority, slice.Authority) {
 		return
 	}
 	has, err := a.HasSlice(slice.Name)
@@ -162,15 +155,6 @@ func leaseLimits(c *site.Config) string {
 	l := c.Leases
 	return fmt.Sprintf("lease limits for all users: a reservation lasts %s, with Renew up to %s; the first lease lasts %s, a renewed one up to %s; no lease outlives the credential",
 		display.Duration(l.Allocated), display.Duration(l.AllocatedMax), display.Duration(l.Provisioned), display.Duration(l.ProvisionedMax))
-}
-
-func (k *Checker) isTrustedUser(c *site.Config, user urn.URN) bool {
-	for _, a := range k.authorities(c) {
-		if urn.Covers(a, user.Authority) {
-			return true
-		}
-	}
-	return false
 }
 
 // names accepts URNs, or names in the trial authority.

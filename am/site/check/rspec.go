@@ -16,7 +16,6 @@ import (
 	"patchbay/am/maintenance"
 	"patchbay/am/urn"
 	"patchbay/inventory"
-	"patchbay/inventory/provider"
 	"patchbay/inventory/suggest"
 	"patchbay/rspec"
 	"patchbay/rspec/setup"
@@ -67,11 +66,7 @@ func (k *Checker) request(ctx context.Context, r *diagnosis, text []byte, findin
 	var plan *maintenance.Plan
 	if k.Config != nil {
 		var err error
-		if plan, err = maintenance.Read(k.Config.Maintenance); err != nil {
-			k.Errors(err)
-			return
-		}
-		if inv, err = k.Config.LoadInventory(); err != nil {
+		if inv, plan, err = k.load(); err != nil {
 			k.Errors(err)
 			return
 		}
@@ -108,6 +103,13 @@ func (k *Checker) request(ctx context.Context, r *diagnosis, text []byte, findin
 		}
 		k.good(name, "%s and %s for this site; the request fits when enough resources are free%s", display.Count(len(req.Nodes), "node"), display.Count(len(req.Links), "link"), dryRun)
 	}
+}
+
+// load reads what requests are checked against.
+func (k *Checker) load() (*inventory.Inventory, *maintenance.Plan, error) {
+	plan, planErr := maintenance.Read(k.Config.Maintenance)
+	inv, err := k.Config.LoadInventory()
+	return inv, plan, errors.Join(planErr, err)
 }
 
 // printPlan prints the steps of all nodes, if they have an order or an operation.
@@ -149,8 +151,7 @@ func (k *Checker) preview(ctx context.Context, r *diagnosis, req *rspec.Request,
 		return req, b, nil // the errors explain why there are no nodes
 	}
 	log := slog.New(slog.NewTextHandler(k.Err, nil))
-	providers, _ := provider.Load(k.Config.Providers, log) // errors of providers are reported by the check of the site
-	svc, asks := k.Config.Previewer(inv, plan, providers, dryRuns, log)
+	svc, asks := k.Config.Previewer(inv, plan, dryRuns, log)
 	p, err := svc.Preview(ctx, req, slice)
 	for _, text := range p.Notices {
 		r.add(diagnostic{0, 0, false, text})

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/am/maintenance"
 	"patchbay/am/urn"
 )
 
@@ -13,11 +12,7 @@ import (
 // for messages. terms is that of the source from which text was compiled; nil if it was not. If the
 // process cannot read the site's files, Warnings prints nothing.
 func (k *Checker) Warnings(ctx context.Context, name string, text []byte, terms *strings.Replacer, slice urn.URN) {
-	inv, err := k.Config.LoadInventory()
-	if err != nil {
-		return
-	}
-	plan, err := maintenance.Read(k.Config.Maintenance)
+	inv, plan, err := k.load()
 	if err != nil {
 		return
 	}

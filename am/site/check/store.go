@@ -3,7 +3,6 @@ package check
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,11 +68,6 @@ func (k *Checker) Audit(c *site.Config) {
 		k.Errors(err)
 		return
 	}
-	info, err := os.Stat(c.Audit)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.bad(c.Audit, "%v", err)
-		return
-	}
 	files, problem := audit.Files(c.Audit)
 	if problem != nil {
 		k.warn(c.Audit, "patchbay who cannot read all of the audit: %v", problem)
@@ -93,8 +87,9 @@ func (k *Checker) Audit(c *site.Config) {
 	default:
 		k.good(c.Audit, "the audit has lines since %s in %s, %s", from.Format(time.RFC3339), display.Count(len(files), "file"), display.Size(size))
 	}
-	if info == nil {
-		return
+	info, err := os.Stat(c.Audit)
+	if err != nil {
+		return // there is none yet
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		k.warn(c.Audit, "other users may read it, and it shows when each user worked here: chmod 600 %s", c.Audit)
