@@ -50,11 +50,11 @@ func (c *client) runBehind(executable, argument string, stdin io.Reader, stdout 
 		return err
 	case err != nil:
 		fmt.Fprintf(c.stderr, "error: %v\n", err)
-		return write(stdout, failed("this provider is not set up; ask the operators of the site to look into the log"))
+		return provider.WriteAnswer(stdout, provider.Failure(errors.New("this provider is not set up; ask the operators of the site to look into the log")))
 	}
 	input, err := readInput(stdin)
 	if errors.Is(err, errTooLarge) {
-		return write(stdout, failed(err.Error()))
+		return provider.WriteAnswer(stdout, provider.Failure(err))
 	}
 	if err != nil {
 		return err
@@ -260,14 +260,14 @@ func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) 
 	ask.Set = b.endpoints(ctx, there)
 	endpoints, err := b.callEndpoints(ctx, ask)
 	if err != nil {
-		return write(out, failed(err.Error()))
+		return provider.WriteAnswer(out, provider.Failure(err))
 	}
 	for _, d := range endpoints {
 		if e := there[d.Name]; e != nil {
 			b.addEndpoint(e, d)
 		}
 	}
-	return write(out, object{"resources": answer.Resources})
+	return provider.WriteAnswer(out, object{"resources": answer.Resources})
 }
 
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }

@@ -49,7 +49,7 @@ func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) 
 	if len(remember.Set) > 0 && !dry.Noop {
 		endpoints, err := b.callEndpoints(ctx, remember)
 		if err != nil {
-			return write(out, failed(err.Error()))
+			return provider.WriteAnswer(out, provider.Failure(err))
 		}
 		for _, d := range endpoints {
 			refused[d.Name] = d.Error
@@ -58,12 +58,12 @@ func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) 
 	answer, err := b.passOn(ctx, object{"updates": theirs, "ral": q.Ral}, len(theirs))
 	if err != nil || isSet(answer.Error) || b.users {
 		if err == nil {
-			err = write(out, answer.object())
+			err = provider.WriteAnswer(out, answer.object())
 		}
 		return err
 	}
 	b.addUsers(&answer, users, was, refused)
-	return write(out, answer.object())
+	return provider.WriteAnswer(out, answer.object())
 }
 
 type setAnswer struct {

@@ -51,7 +51,7 @@ func (c *client) run(argument string, in io.Reader, out io.Writer) error {
 	}
 	input, err := readInput(in)
 	if errors.Is(err, errTooLarge) {
-		return write(out, failed(err.Error()))
+		return provider.WriteAnswer(out, provider.Failure(err))
 	}
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (c *client) run(argument string, in io.Reader, out io.Writer) error {
 	defer cancel()
 	output, err := c.requestTestbed(ctx, Request{Action: action, Input: input, Settings: SettingsPath(filepath.Join(c.dir, c.name+".yaml"))})
 	if err != nil {
-		return write(out, failed(err.Error()))
+		return provider.WriteAnswer(out, provider.Failure(err))
 	}
 	_, err = out.Write(append(output, '\n'))
 	return err
@@ -179,16 +179,3 @@ func readInput(in io.Reader) (json.RawMessage, error) {
 }
 
 type object map[string]any
-
-// failed returns the answer of a call that failed as a whole.
-func failed(message string) object {
-	return object{"error": object{"message": message, "kind": provider.Failed}}
-}
-
-func write(out io.Writer, o object) error {
-	b, err := json.Marshal(o)
-	if err == nil {
-		_, err = out.Write(append(b, '\n'))
-	}
-	return err
-}

@@ -80,7 +80,7 @@ func (w *worker) existence(n *node, i *instance) action {
 func (w *worker) operation(n *node, i *instance) (action, error) {
 	s, err := stepsFor(n, i)
 	if err != nil {
-		return action{}, refusal{provider.Failed, err.Error()}
+		return action{}, provider.Refuse(provider.Failed, "%v", err)
 	}
 	f, j := i.facts(), &s.journal
 	record := func(values map[string]any) func(context.Context) error {

@@ -31,7 +31,7 @@ func (w *worker) create(ctx context.Context, n *node) error {
 	}
 	m, ok := w.image(n.Image)
 	if !ok {
-		return refusal{provider.Unknown, fmt.Sprintf("the image %s is not in the settings of this cluster", n.Image)}
+		return provider.Refuse(provider.Unknown, "the image %s is not in the settings of this cluster", n.Image)
 	}
 	members, clustered, err := w.client.members(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (w *worker) create(ctx context.Context, n *node) error {
 	}
 	k := slices.IndexFunc(members, func(m member) bool { return m.Name == n.Component })
 	if k < 0 {
-		return refusal{provider.Unknown, fmt.Sprintf("%s is not a member of the cluster", n.Component)}
+		return provider.Refuse(provider.Unknown, "%s is not a member of the cluster", n.Component)
 	}
 	template, err := w.template(ctx, m, members[k], clustered)
 	if err != nil {

@@ -343,7 +343,7 @@ func (e ends) ingress(to *iface) (limit string, err error) {
 }
 
 func (i *iface) differs(properties, between string) error {
-	return refusal{provider.Unsupported, fmt.Sprintf("link %.80s asks for %s that differs between %s, which cannot be made here", i.Link, properties, between)}
+	return provider.Refuse(provider.Unsupported, "link %.80s asks for %s that differs between %s, which cannot be made here", i.Link, properties, between)
 }
 
 // to returns the properties of frames to another interface. The result named means that an item is about

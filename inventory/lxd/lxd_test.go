@@ -524,7 +524,7 @@ func TestSetupsAreBounded(t *testing.T) {
 	if few.checkSetups(large) != nil || many.checkSetups(small) != nil {
 		t.Error("refused")
 	}
-	if err := many.checkSetups(large); !errors.As(err, new(refusal)) {
+	if err := many.checkSetups(large); !errors.As(err, new(*provider.Error)) {
 		t.Errorf("a large setup beside many others: %v", err)
 	}
 }

@@ -126,7 +126,7 @@ func (n *node) interfaces() ([]iface, error) {
 			return nil, fmt.Errorf("interface %d is not a JSON object", number+1)
 		}
 		if i.Role == provider.RoleControl {
-			return nil, refusal{provider.Unsupported, "public addresses cannot be given to nodes here"}
+			return nil, provider.Refuse(provider.Unsupported, "public addresses cannot be given to nodes here")
 		}
 		if i.ClientID == "" || seen[i.ClientID] {
 			return nil, fmt.Errorf("interface %d has no client_id, or one that another interface has", number+1)
@@ -204,11 +204,11 @@ func (n *node) accounts() ([]agent.Account, error) {
 func (n *node) checkSetup() error {
 	steps, err := steprunner.ParseSteps(n.Setup)
 	if setup.IsUnsupported(err) {
-		return refusal{provider.Unsupported, err.Error()}
+		return provider.Refuse(provider.Unsupported, "%v", err)
 	}
 	for i := range steps {
 		if steps[i].Kind == setup.Disk {
-			return refusal{provider.Unsupported, fmt.Sprintf("step %d of the setup is refused: a node of this cluster cannot get a disk of its own; leave the disk out, and ask for a larger disk.size", i+1)}
+			return provider.Refuse(provider.Unsupported, "step %d of the setup is refused: a node of this cluster cannot get a disk of its own; leave the disk out, and ask for a larger disk.size", i+1)
 		}
 	}
 	if err == nil && n.SetupStage != "" {
@@ -228,24 +228,16 @@ func (n *node) limits(t sliverType) (sliverType, error) {
 	return t, nil
 }
 
-// refusal says why a node is not made; its text is for experimenters.
-type refusal struct {
-	kind provider.Kind
-	text string
-}
-
-func (r refusal) Error() string { return r.text }
-
 // check refuses what the node's member cannot make.
 func (s *settings) check(n *node) error {
 	if _, ok := s.sliverType(n.SliverType); !ok {
-		return refusal{provider.Unknown, fmt.Sprintf("the sliver type %.60q is not in the settings of this cluster", n.SliverType)}
+		return provider.Refuse(provider.Unknown, "the sliver type %.60q is not in the settings of this cluster", n.SliverType)
 	}
 	if _, ok := s.image(n.Image); !ok {
-		return refusal{provider.Unknown, fmt.Sprintf("the image %.60q is not in the settings of this cluster", n.Image)}
+		return provider.Refuse(provider.Unknown, "the image %.60q is not in the settings of this cluster", n.Image)
 	}
 	if n.Hostname != "" && !hostname.IsHost(n.Hostname) {
-		return refusal{provider.Failed, fmt.Sprintf("%.80q is not a host name", n.Hostname)}
+		return provider.Refuse(provider.Failed, "%.80q is not a host name", n.Hostname)
 	}
 	accounts, err := n.accounts()
 	if err == nil {
@@ -279,7 +271,7 @@ const (
 
 func (s *settings) checkInterface(i *iface, member string) error {
 	refuse := func(format string, args ...any) error {
-		return refusal{provider.Unsupported, fmt.Sprintf("link %.80s ", i.Link) + fmt.Sprintf(format, args...)}
+		return provider.Refuse(provider.Unsupported, "link %.80s %s", i.Link, fmt.Sprintf(format, args...))
 	}
 	for _, p := range i.Properties {
 		canDelay := slices.Contains(s.Netem, member)

@@ -20,9 +20,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// maxInput is in bytes.
-const maxInput = 64 << 20
-
 // getTime and setTime are shorter than the server's limits, so that it gets an error message.
 const (
 	getTime = 50 * time.Second
@@ -69,27 +66,14 @@ func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
 	if action != "get" && action != "set" {
 		return fmt.Errorf("the argument %q is not ral_action=describe, get or set", argument)
 	}
-	var q struct {
-		Names   []string `json:"names"`
-		Updates []update `json:"updates"`
-		Ral     struct {
-			Noop bool `json:"noop"`
-		} `json:"ral"`
-	}
-	text, err := io.ReadAll(io.LimitReader(in, maxInput+1))
-	if err == nil && len(text) > maxInput {
-		err = fmt.Errorf("it is larger than %d bytes", maxInput)
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &q)
-	}
+	q, err := provider.ReadCall[json.RawMessage](in)
 	if err != nil {
-		return fmt.Errorf("standard input: %w", err)
+		return err
 	}
 	p, err := open(dir, name)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
-		return answerWith(out, failure(errors.New("the cluster of this site is not set up; ask its operators to look into the log")))
+		return provider.WriteAnswer(out, provider.Failure(errors.New("the cluster of this site is not set up; ask its operators to look into the log")))
 	}
 	limit := getTime
 	if action == "set" {
@@ -105,26 +89,9 @@ func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
-		o = failure(errors.New("the cluster of this site does not answer; ask its operators to look into the log"))
+		o = provider.Failure(errors.New("the cluster of this site does not answer; ask its operators to look into the log"))
 	}
-	return answerWith(out, o)
-}
-
-func answerWith(out io.Writer, o object) error {
-	b, err := json.Marshal(o)
-	if err == nil {
-		_, err = out.Write(append(b, '\n'))
-	}
-	return err
-}
-
-// failure is the entry of an error: of the whole call, or of one resource.
-func failure(err error) object {
-	kind := provider.Failed
-	if r, ok := errors.AsType[refusal](err); ok {
-		kind = r.kind
-	}
-	return object{"error": object{"message": err.Error(), "kind": kind}}
+	return provider.WriteAnswer(out, o)
 }
 
 // get reports the nodes with these names, or all nodes.

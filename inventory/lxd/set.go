@@ -11,11 +11,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// update is an item of the attribute updates.
-type update struct {
-	Name   string          `json:"name"`
-	Should json.RawMessage `json:"should"`
-}
+type update = provider.CallUpdate[json.RawMessage]
 
 // set accepts the updates: it writes them to the folder, and the worker carries them out. In a dry
 // run it only checks them.
@@ -83,7 +79,7 @@ func (r *setCall) refuse(name string, err error) {
 	if delete(r.nodes, name); r.before[name] != nil {
 		r.nodes[name] = r.before[name]
 	}
-	entry := failure(err)
+	entry := provider.Failure(err)
 	entry["name"] = name
 	r.refused = append(r.refused, entry)
 }
@@ -191,7 +187,7 @@ func (r *setCall) checkSetups(n *node) error {
 		}
 	}
 	if r.setups > maxSetups {
-		return refusal{provider.Full, fmt.Sprintf("the setups of all nodes would have %d MiB together, and the cluster keeps at most %d; let the nodes download their files", r.setups>>20, maxSetups>>20)}
+		return provider.Refuse(provider.Full, "the setups of all nodes would have %d MiB together, and the cluster keeps at most %d; let the nodes download their files", r.setups>>20, maxSetups>>20)
 	}
 	return nil
 }
@@ -248,7 +244,7 @@ func isMade(existing []instance, id string) bool {
 // merge returns the node as it should be; old may be nil.
 func merge(u update, old *node) (*node, error) {
 	if !isID(u.Name) {
-		return nil, refusal{provider.Unknown, fmt.Sprintf("%.60q is not the name of a node", u.Name)}
+		return nil, provider.Refuse(provider.Unknown, "%.60q is not the name of a node", u.Name)
 	}
 	var n node
 	if old != nil {
@@ -287,10 +283,10 @@ func merge(u update, old *node) (*node, error) {
 	case provider.Absent:
 	case provider.Present:
 		if n.Component == "" || !isName(n.Component) {
-			return nil, refusal{provider.Unknown, fmt.Sprintf("%.60q is not a member of the cluster", n.Component)}
+			return nil, provider.Refuse(provider.Unknown, "%.60q is not a member of the cluster", n.Component)
 		}
 	default:
-		return nil, refusal{provider.Unknown, "the node does not exist"}
+		return nil, provider.Refuse(provider.Unknown, "the node does not exist")
 	}
 	return &n, nil
 }
@@ -301,23 +297,23 @@ func checkMember(members []member, n *node, created bool) error {
 		switch {
 		case m.Name != n.Component:
 		case created && !m.isOnline():
-			return refusal{provider.Full, fmt.Sprintf("the member %s of the cluster is %s: %s", m.Name, m.Status, m.Message)}
+			return provider.Refuse(provider.Full, "the member %s of the cluster is %s: %s", m.Name, m.Status, m.Message)
 		default:
 			return nil
 		}
 	}
-	return refusal{provider.Unknown, fmt.Sprintf("%s is not a member of the cluster", n.Component)}
+	return provider.Refuse(provider.Unknown, "%s is not a member of the cluster", n.Component)
 }
 
 // sameSize refuses another type, image or member for an existing node.
 func sameSize(old, n *node) error {
 	switch {
 	case old.SliverType != n.SliverType:
-		return refusal{provider.Unsupported, "the sliver type of a node cannot be changed; remove the node first"}
+		return provider.Refuse(provider.Unsupported, "the sliver type of a node cannot be changed; remove the node first")
 	case old.Image != n.Image:
-		return refusal{provider.Unsupported, "the image of a node cannot be changed; remove the node first"}
+		return provider.Refuse(provider.Unsupported, "the image of a node cannot be changed; remove the node first")
 	case old.Component != n.Component:
-		return refusal{provider.Unsupported, "a node cannot move to another component; remove it first"}
+		return provider.Refuse(provider.Unsupported, "a node cannot move to another component; remove it first")
 	}
 	return nil
 }
@@ -348,7 +344,7 @@ func (r *setCall) checkBridges(ctx context.Context, n *node) error {
 		r.usedLinks = len(links)
 	}
 	if r.usedLinks > len(r.bridges) {
-		return refusal{provider.Full, fmt.Sprintf("the cluster has %d bridges for links, and all are in use", len(r.bridges))}
+		return provider.Refuse(provider.Full, "the cluster has %d bridges for links, and all are in use", len(r.bridges))
 	}
 	return nil
 }

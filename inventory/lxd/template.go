@@ -125,7 +125,7 @@ func (c *client) fingerprint(ctx context.Context, m image) (string, error) {
 	}
 	err := c.get(ctx, "images/aliases/"+url.PathEscape(m.Alias), nil, &alias)
 	if isStatus(err, http.StatusNotFound) {
-		return "", refusal{provider.Unknown, fmt.Sprintf("the cluster has no image with the alias %s", m.Alias)}
+		return "", provider.Refuse(provider.Unknown, "the cluster has no image with the alias %s", m.Alias)
 	}
 	return alias.Target, err
 }

@@ -315,7 +315,7 @@ func (s slots) take(member string) (release func()) {
 
 // isFinal reports whether another attempt cannot succeed.
 func isFinal(err error) bool {
-	if _, ok := errors.AsType[refusal](err); ok {
+	if _, ok := errors.AsType[*provider.Error](err); ok {
 		return true
 	}
 	e, ok := errors.AsType[*apiError](err)

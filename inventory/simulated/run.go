@@ -1,7 +1,6 @@
 package simulated
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,9 +11,6 @@ import (
 
 	"patchbay/inventory/provider"
 )
-
-// maxInput is in bytes.
-const maxInput = 64 << 20
 
 type simulation struct {
 	settings
@@ -52,65 +48,28 @@ func Run(dir, name, argument string, input io.Reader, output io.Writer) error {
 	}
 	var err error
 	if s.settings, err = readSettings(filepath.Join(dir, name+".yaml")); err != nil {
-		return answer(output, failed(provider.Failed, err))
+		return provider.WriteAnswer(output, provider.Failure(err))
 	}
-	switch action {
-	case "get":
-		var q struct {
-			Names []string `json:"names"`
-		}
-		if err := decode(input, &q); err != nil {
-			return err
-		}
-		return answer(output, s.get(q.Names))
-	case "set":
-		var q struct {
-			Updates []update `json:"updates"`
-			Ral     struct {
-				Noop bool `json:"noop"`
-			} `json:"ral"`
-		}
-		if err := decode(input, &q); err != nil {
-			return err
-		}
-		return answer(output, s.set(q.Updates, q.Ral.Noop))
+	if action != "get" && action != "set" {
+		return fmt.Errorf("there is no action %q", action)
 	}
-	return fmt.Errorf("there is no action %q", action)
-}
-
-func decode(input io.Reader, v any) error {
-	b, err := io.ReadAll(io.LimitReader(input, maxInput+1))
-	if err == nil && len(b) > maxInput {
-		err = fmt.Errorf("it is larger than %d bytes", maxInput)
-	}
-	if err == nil {
-		err = json.Unmarshal(b, v)
-	}
+	q, err := provider.ReadCall[provider.Requested](input)
 	if err != nil {
-		return fmt.Errorf("standard input: %w", err)
+		return err
 	}
-	return nil
+	if action == "get" {
+		return provider.WriteAnswer(output, s.get(q.Names))
+	}
+	return provider.WriteAnswer(output, s.set(q.Updates, q.Ral.Noop))
 }
 
 type object map[string]any
-
-func answer(output io.Writer, o object) error {
-	b, err := json.Marshal(o)
-	if err == nil {
-		_, err = output.Write(append(b, '\n'))
-	}
-	return err
-}
-
-func failed(kind provider.Kind, err error) object {
-	return object{"error": object{"message": err.Error(), "kind": kind}}
-}
 
 // get returns all nodes if names is empty.
 func (s *simulation) get(names []string) object {
 	st, err := openState(s.state, false)
 	if err != nil {
-		return failed(provider.Failed, err)
+		return provider.Failure(err)
 	}
 	defer st.close()
 	now := s.now()

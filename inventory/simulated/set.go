@@ -14,31 +14,27 @@ import (
 	"patchbay/rspec/setup"
 )
 
-// update omits the key "is" of the input, because the log has the current state.
-type update struct {
-	Name   string             `json:"name"`
-	Should provider.Requested `json:"should"`
-}
+type update = provider.CallUpdate[provider.Requested]
 
 // set accepts the updates one after the other. If the settings make the call hang or die at an
 // update, set first stores the earlier updates.
 func (s *simulation) set(updates []update, noop bool) object {
 	st, err := openState(s.state, !noop)
 	if err != nil {
-		return failed(provider.Failed, err)
+		return provider.Failure(err)
 	}
 	defer st.close()
 	now := s.now()
 	if err := s.seed(st); err != nil {
-		return failed(provider.Failed, err)
+		return provider.Failure(err)
 	}
 	changes := []object{}
 	for _, u := range updates {
 		c, b, err := s.accept(st, u, now, noop)
-		if refusal, ok := errors.AsType[*refusalError](err); ok {
-			c = failed(refusal.kind, err)
+		if errors.As(err, new(*provider.Error)) {
+			c = provider.Failure(err) // set still accepts the others
 		} else if err != nil {
-			return failed(provider.Failed, err)
+			return provider.Failure(err)
 		}
 		if c != nil {
 			c["name"] = u.Name
@@ -49,7 +45,7 @@ func (s *simulation) set(updates []update, noop bool) object {
 		}
 		if !noop {
 			if err := st.save(now); err != nil {
-				return failed(provider.Failed, err)
+				return provider.Failure(err)
 			}
 		}
 		if b == die {
@@ -60,7 +56,7 @@ func (s *simulation) set(updates []update, noop bool) object {
 	}
 	if !noop {
 		if err := st.save(now); err != nil {
-			return failed(provider.Failed, err)
+			return provider.Failure(err)
 		}
 	}
 	return object{"changes": changes}
@@ -78,29 +74,17 @@ func (s *simulation) seed(st *state) error {
 	return nil
 }
 
-// refusalError concerns one update; set still accepts the others.
-type refusalError struct {
-	kind provider.Kind
-	text string
-}
-
-func (e *refusalError) Error() string { return e.text }
-
-func refused(kind provider.Kind, format string, args ...any) error {
-	return &refusalError{kind, fmt.Sprintf(format, args...)}
-}
-
 // refusal treats an empty kind as forbidden.
 func refusal(component string, op operation, kind provider.Kind) error {
 	switch kind {
 	case provider.Unknown:
-		return refused(kind, "there is no %s; this refusal is simulated", component)
+		return provider.Refuse(kind, "there is no %s; this refusal is simulated", component)
 	case provider.Unsupported:
-		return refused(kind, "%s does not support this request; this refusal is simulated", component)
+		return provider.Refuse(kind, "%s does not support this request; this refusal is simulated", component)
 	case provider.Failed:
-		return refused(kind, "%s cannot %s now; this refusal is simulated", component, failedAction[op])
+		return provider.Refuse(kind, "%s cannot %s now; this refusal is simulated", component, failedAction[op])
 	}
-	return refused(provider.Forbidden, "%s is not permitted to %s; this refusal is simulated", component, failedAction[op])
+	return provider.Refuse(provider.Forbidden, "%s is not permitted to %s; this refusal is simulated", component, failedAction[op])
 }
 
 // accept applies one update. It returns the entry for the answer, and the behaviour with which
@@ -227,15 +211,15 @@ func (s *state) place(n *node, now time.Time) {
 
 // next returns the requested node, and the operations that lead to it, the main one first. The
 // parameter current is nil if the node does not exist. If there is nothing to do, next returns
-// no operations. The error is a refusalError.
+// no operations. The error is a *provider.Error.
 func next(current *node, u update) (*node, []operation, error) {
 	if u.Name == "" {
-		return nil, nil, refused(provider.Failed, "a node needs a name")
+		return nil, nil, provider.Refuse(provider.Failed, "a node needs a name")
 	}
 	w := u.Should
 	if w.SetupStage != nil {
 		if stage, err := strconv.Atoi(*w.SetupStage); err != nil || stage < -1 {
-			return nil, nil, refused(provider.Failed, "setup_stage is %.80q and must be a whole number of at least -1", *w.SetupStage)
+			return nil, nil, provider.Refuse(provider.Failed, "setup_stage is %.80q and must be a whole number of at least -1", *w.SetupStage)
 		}
 	}
 	if w.Ensure != nil && *w.Ensure == provider.Absent {
@@ -247,16 +231,16 @@ func next(current *node, u update) (*node, []operation, error) {
 		return &n, []operation{opRemove}, nil
 	}
 	if current != nil && current.Doing == opRemove {
-		return nil, nil, refused(provider.Failed, "node %s is being removed", u.Name)
+		return nil, nil, provider.Refuse(provider.Failed, "node %s is being removed", u.Name)
 	}
 	if current == nil {
 		return newNode(u)
 	}
 	if differs(w.Component, current.Component) || differs(w.SliverType, current.SliverType) || differs(w.Image, current.Image) {
-		return nil, nil, refused(provider.Failed, "component, sliver_type and image of node %s cannot be changed; remove it first", u.Name)
+		return nil, nil, provider.Refuse(provider.Failed, "component, sliver_type and image of node %s cannot be changed; remove it first", u.Name)
 	}
 	if renames(w.ClientID, current.ClientID) || renames(w.SliceURN, current.SliceURN) || renames(w.SliverURN, current.SliverURN) {
-		return nil, nil, refused(provider.Failed, "client_id, slice_urn and sliver_urn of node %s cannot be changed; remove it first", u.Name)
+		return nil, nil, provider.Refuse(provider.Failed, "client_id, slice_urn and sliver_urn of node %s cannot be changed; remove it first", u.Name)
 	}
 	return change(current, u)
 }
@@ -283,7 +267,7 @@ func change(current *node, u update) (*node, []operation, error) {
 	if !slices.Equal(n.Users, current.Users) {
 		ops = append(ops, opUsers)
 	}
-	if len(ops) == 0 && u.changesOther(current) {
+	if len(ops) == 0 && changesOther(u.Should, current) {
 		ops = append(ops, opUsers) // other small changes take as long as a change of users
 	}
 	return &n, ops, nil
@@ -292,12 +276,12 @@ func change(current *node, u update) (*node, []operation, error) {
 func newNode(u update) (*node, []operation, error) {
 	w := u.Should
 	if w.Ensure == nil {
-		return nil, nil, refused(provider.Unknown, "there is no node %s", u.Name)
+		return nil, nil, provider.Refuse(provider.Unknown, "there is no node %s", u.Name)
 	}
 	n := &node{Name: u.Name, Power: provider.On}
 	n.assign(w)
 	if n.Component == "" {
-		return nil, nil, refused(provider.Failed, "node %s needs a component", u.Name)
+		return nil, nil, provider.Refuse(provider.Failed, "node %s needs a component", u.Name)
 	}
 	if w.Setup != nil {
 		var err error
@@ -311,8 +295,7 @@ func newNode(u update) (*node, []operation, error) {
 	return n, []operation{opMake}, nil
 }
 
-func (u update) changesOther(current *node) bool {
-	w := u.Should
+func changesOther(w provider.Requested, current *node) bool {
 	return differs(w.Hostname, current.Hostname) || differs(w.ClientID, current.ClientID) ||
 		differs(w.SliceURN, current.SliceURN) || differs(w.SliverURN, current.SliverURN) || differs(w.RestartSerial, current.RestartSerial) || differs(w.SetupStage, current.SetupStage) || differs(w.ChangeSerial, current.ChangeSerial) ||
 		w.Interfaces != nil && !slices.Equal(*w.Interfaces, current.Interfaces)

@@ -47,7 +47,7 @@ type step struct {
 
 // parseSteps reads the items of the attribute "setup". Steps whose URL, command or script
 // contains "fail" will fail; with "fail once" only in the first run. The error is a
-// refusalError.
+// *provider.Error.
 func parseSteps(items []string) ([]step, error) {
 	all := make([]step, len(items))
 	for i, item := range items {
@@ -55,13 +55,13 @@ func parseSteps(items []string) ([]step, error) {
 		d.DisallowUnknownFields()
 		var x setup.Step
 		if err := d.Decode(&x); err != nil {
-			return nil, refused(provider.Unsupported, "step %d of setup cannot be simulated: %v", i+1, err)
+			return nil, provider.Refuse(provider.Unsupported, "step %d of setup cannot be simulated: %v", i+1, err)
 		}
 		if activity[x.Kind] == "" {
-			return nil, refused(provider.Unsupported, "step %d of setup has the kind %.80q, which cannot be simulated", i+1, x.Kind)
+			return nil, provider.Refuse(provider.Unsupported, "step %d of setup has the kind %.80q, which cannot be simulated", i+1, x.Kind)
 		}
 		if !slices.Contains([]string{"", setup.Start, setup.Stop, setup.Uninstall}, x.Operation) {
-			return nil, refused(provider.Unsupported, "step %d of setup has the operation %.80q, which cannot be simulated", i+1, x.Operation)
+			return nil, provider.Refuse(provider.Unsupported, "step %d of setup has the operation %.80q, which cannot be simulated", i+1, x.Operation)
 		}
 		sum := sha256.Sum256([]byte(item))
 		all[i].Text = hex.EncodeToString(sum[:8])

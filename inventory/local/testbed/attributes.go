@@ -13,12 +13,7 @@ import (
 	"patchbay/rspec/hostname"
 )
 
-// update is the requested change of one resource. The current state in the request is
-// ignored, since the node's record is authoritative.
-type update struct {
-	Name    string           `json:"name"`
-	Changes requestedChanges `json:"should"`
-}
+type update = provider.CallUpdate[requestedChanges]
 
 type requestedChanges struct{ provider.Requested }
 
@@ -58,13 +53,13 @@ func (changes *requestedChanges) isChange(a *desired) bool {
 func (changes *requestedChanges) applyToExisting(a *desired) error {
 	for _, text := range changes.textAttributes(a) {
 		if text.fixed && text.requested != nil && *text.requested != *text.current {
-			return refusalf(provider.Failed, "the %s of a node cannot be changed; remove the node first", text.name)
+			return provider.Refuse(provider.Failed, "the %s of a node cannot be changed; remove the node first", text.name)
 		}
 	}
 	if changes.Interfaces != nil && !changes.isChange(a) {
 		ifaces, err := parseInterfaces(*changes.Interfaces)
 		if err != nil || !slices.Equal(interfaceTexts(ifaces), a.Interfaces) {
-			return refusalf(provider.Failed, "the interfaces of a node cannot be changed; remove the node first")
+			return provider.Refuse(provider.Failed, "the interfaces of a node cannot be changed; remove the node first")
 		}
 	}
 	return changes.apply(a)
@@ -80,30 +75,30 @@ func (changes *requestedChanges) apply(a *desired) error {
 	if changes.Users != nil {
 		a.Users = *changes.Users
 		if _, err := parseUsers(a.Users); err != nil {
-			return refusalf(provider.Failed, "%v", err)
+			return provider.Refuse(provider.Failed, "%v", err)
 		}
 	}
 	if changes.Interfaces != nil {
 		ifaces, err := parseInterfaces(*changes.Interfaces)
 		if err != nil {
-			return refusalf(provider.Failed, "%v", err)
+			return provider.Refuse(provider.Failed, "%v", err)
 		}
 		a.Interfaces = interfaceTexts(ifaces)
 	}
 	switch {
 	case a.Power != provider.On && a.Power != provider.Off:
-		return refusalf(provider.Failed, "power is %.40q; it must be on or off", a.Power)
+		return provider.Refuse(provider.Failed, "power is %.40q; it must be on or off", a.Power)
 	case a.Hostname != "" && !hostname.IsHost(a.Hostname):
-		return refusalf(provider.Failed, "%.80q cannot be a hostname; use up to 64 letters, digits, hyphens and dots", a.Hostname)
+		return provider.Refuse(provider.Failed, "%.80q cannot be a hostname; use up to 64 letters, digits, hyphens and dots", a.Hostname)
 	}
 	if changes.SetupStage != nil {
 		if _, err := steprunner.ParseStage(*changes.SetupStage); err != nil {
-			return refusalf(provider.Failed, "%v", err)
+			return provider.Refuse(provider.Failed, "%v", err)
 		}
 	}
 	for _, text := range changes.textAttributes(a) {
 		if text.free && (len(*text.current) > maxText || !isOneLine(*text.current)) {
-			return refusalf(provider.Failed, "%s must be one line of at most %d bytes", text.name, maxText)
+			return provider.Refuse(provider.Failed, "%s must be one line of at most %d bytes", text.name, maxText)
 		}
 	}
 	return nil
@@ -114,11 +109,11 @@ func (changes *requestedChanges) apply(a *desired) error {
 func (t *Testbed) checkNew(a *desired, imageNames []string) (local.SliverType, error) {
 	switch {
 	case a.Component == "":
-		return local.SliverType{}, refusalf(provider.Failed, "a node needs a component")
+		return local.SliverType{}, provider.Refuse(provider.Failed, "a node needs a component")
 	case a.Component != t.settings.Component:
-		return local.SliverType{}, refusalf(provider.Unknown, "the local testbed has no component %.80s; its component is %s", a.Component, t.settings.Component)
+		return local.SliverType{}, provider.Refuse(provider.Unknown, "the local testbed has no component %.80s; its component is %s", a.Component, t.settings.Component)
 	case a.Image != "" && !slices.Contains(imageNames, a.Image):
-		return local.SliverType{}, refusalf(provider.Unknown, "there is no image %.80s; available: %s", a.Image, joinNames(imageNames))
+		return local.SliverType{}, provider.Refuse(provider.Unknown, "there is no image %.80s; available: %s", a.Image, joinNames(imageNames))
 	}
 	var names []string
 	for _, kind := range t.settings.SliverTypes {
@@ -127,7 +122,7 @@ func (t *Testbed) checkNew(a *desired, imageNames []string) (local.SliverType, e
 		}
 		names = append(names, kind.Name)
 	}
-	return local.SliverType{}, refusalf(provider.Unknown, "there is no sliver type %.80s; available: %s", a.SliverType, joinNames(names))
+	return local.SliverType{}, provider.Refuse(provider.Unknown, "there is no sliver type %.80s; available: %s", a.SliverType, joinNames(names))
 }
 
 func joinNames(words []string) string { return strings.Join(words, ", ") }

@@ -21,7 +21,7 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 	excess := t.totalExcessWeight()
 	t.mu.Unlock()
 	for _, u := range updates {
-		changes := u.Changes
+		changes := u.Should
 		if changes.Ensure != nil && *changes.Ensure == provider.Absent {
 			leaving[u.Name] = true
 		}
@@ -67,7 +67,7 @@ func (t *Testbed) checkCapacity(updates []update, refusals map[string]error) {
 	seen := map[string]bool{}
 	var fresh []string
 	for _, u := range updates {
-		changes := u.Changes
+		changes := u.Should
 		if seen[u.Name] || refusals[u.Name] != nil || changes.Ensure == nil || *changes.Ensure != provider.Present || t.node(u.Name) != nil {
 			continue
 		}
@@ -104,7 +104,7 @@ func (t *Testbed) checkCapacity(updates []update, refusals map[string]error) {
 func (t *Testbed) checkInterfaces(items []string, urn string) ([]iface, error) {
 	ifaces, err := parseInterfaces(items)
 	if err != nil {
-		return nil, refusalf(provider.Failed, "%v", err)
+		return nil, provider.Refuse(provider.Failed, "%v", err)
 	}
 	for _, f := range ifaces {
 		if err := t.checkNotEgress(&f); err != nil {
@@ -112,12 +112,12 @@ func (t *Testbed) checkInterfaces(items []string, urn string) ([]iface, error) {
 		}
 		switch {
 		case f.slice != "" && f.slice != urn:
-			return nil, refusalf(provider.Failed, "interface %s is on a link of another slice than its node; a link joins nodes of one slice only; to join slices, use a shared VLAN", quoteName(f.clientID))
+			return nil, provider.Refuse(provider.Failed, "interface %s is on a link of another slice than its node; a link joins nodes of one slice only; to join slices, use a shared VLAN", quoteName(f.clientID))
 		case f.shared == "" || slices.Contains(t.settings.SharedVLANs, f.shared):
 		case len(t.settings.SharedVLANs) == 0:
-			return nil, refusalf(provider.Forbidden, "link %s requests the shared VLAN %s, and this testbed has none", quoteName(f.link), quoteName(f.shared))
+			return nil, provider.Refuse(provider.Forbidden, "link %s requests the shared VLAN %s, and this testbed has none", quoteName(f.link), quoteName(f.shared))
 		default:
-			return nil, refusalf(provider.Forbidden, "link %s requests the shared VLAN %s, which this testbed does not have; it has %s", quoteName(f.link), quoteName(f.shared), joinNames(t.settings.SharedVLANs))
+			return nil, provider.Refuse(provider.Forbidden, "link %s requests the shared VLAN %s, which this testbed does not have; it has %s", quoteName(f.link), quoteName(f.shared), joinNames(t.settings.SharedVLANs))
 		}
 	}
 	return ifaces, nil
@@ -132,7 +132,7 @@ func (t *Testbed) checkNotEgress(f *iface) error {
 	}
 	for _, a := range f.addresses {
 		if egress.NodeNetwork().Contains(a.Addr()) {
-			return refusalf(provider.Unsupported, "interface %s requests the address %v, but %v is used for the outside network; choose another, such as one of 10.0.0.0/8", quoteName(f.clientID), a.Addr(), egress.NodeNetwork())
+			return provider.Refuse(provider.Unsupported, "interface %s requests the address %v, but %v is used for the outside network; choose another, such as one of 10.0.0.0/8", quoteName(f.clientID), a.Addr(), egress.NodeNetwork())
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ func (t *Testbed) checkSlice(id string, newMembers []member, leaving map[string]
 // f if the link has no name.
 func (t *Testbed) checkLink(l *link, f *iface) error {
 	if l.conflict != "" {
-		return refusalf(provider.Failed, "%s", l.conflictMessage(f))
+		return provider.Refuse(provider.Failed, "%s", l.conflictMessage(f))
 	}
 	err := t.fabricError
 	if err != nil {
@@ -188,5 +188,5 @@ func (t *Testbed) checkLink(l *link, f *iface) error {
 			t.log.Info("a link is refused", "slice", l.Slice, "link", l.title(f), "reason", no.Error())
 		}
 	}
-	return refusalf(kind, "%s", l.refusalMessage(f, err))
+	return provider.Refuse(kind, "%s", l.refusalMessage(f, err))
 }

@@ -23,7 +23,7 @@ func (nc *nodeController) changeInPlace(next *desired, items *[]string, noop boo
 	}
 	ifaces, err := parseInterfaces(next.Interfaces)
 	if err != nil {
-		return nil, refusalf(provider.Failed, "%v", err)
+		return nil, provider.Refuse(provider.Failed, "%v", err)
 	}
 	change := changesBetween(&nc.rec.Desired, next)
 	if change == nil || noop {
@@ -56,7 +56,7 @@ func (nc *nodeController) replaceSteps(steps []setup.Step, stage int) (number in
 	for i, was := range from {
 		if was < 0 {
 			if steps[i].Kind == plan.Disk {
-				return number, refusalf(provider.Unsupported, "a disk cannot be added to a node that exists; remove the node first")
+				return number, provider.Refuse(provider.Unsupported, "a disk cannot be added to a node that exists; remove the node first")
 			}
 			added = append(added, steps[i])
 		}

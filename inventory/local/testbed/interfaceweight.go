@@ -10,7 +10,7 @@ const (
 	sharedInterfaceWeight = 128 << 20
 )
 
-var errInterfaceWeight = refusalf(provider.Failed, "the nodes of this testbed have more properties of links, addresses and names than it can hold; request fewer, or first remove other nodes with many")
+var errInterfaceWeight = provider.Refuse(provider.Failed, "the nodes of this testbed have more properties of links, addresses and names than it can hold; request fewer, or first remove other nodes with many")
 
 // weight estimates the memory for interfaces: their texts, the parsed form, and the
 // planned links.

@@ -19,18 +19,6 @@ const (
 // object is an answer or a part of one.
 type object map[string]any
 
-// refusalError says why one resource was not changed; its text is for experimenters.
-type refusalError struct {
-	kind provider.Kind
-	text string
-}
-
-func (e *refusalError) Error() string { return e.text }
-
-func refusalf(kind provider.Kind, format string, args ...any) error {
-	return &refusalError{kind, fmt.Sprintf(format, args...)}
-}
-
 // userError is an error with a message for experimenters; err is for the log.
 type userError struct {
 	message string

@@ -129,7 +129,7 @@ func trySetAll(t *testing.T, tb *Testbed, noop bool, should map[string]provider.
 	}
 	wrong := map[string]string{}
 	for _, c := range out["changes"].([]object) {
-		if e, ok := c["error"].(object); ok {
+		if e, ok := c["error"].(map[string]any); ok {
 			wrong[c["name"].(string)] = fmt.Sprint(e["kind"], ": ", e["message"])
 		}
 	}

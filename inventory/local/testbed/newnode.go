@@ -25,7 +25,7 @@ func (t *Testbed) addNode(id string, rec record, steps []setup.Step) error {
 	switch {
 	case t.nodes[id] != nil:
 		t.mu.Unlock()
-		return refusalf(provider.Failed, "node %s is being created; try again", id)
+		return provider.Refuse(provider.Failed, "node %s is being created; try again", id)
 	case len(t.nodes) >= maxNodes:
 		t.mu.Unlock()
 		return errFull
@@ -37,7 +37,7 @@ func (t *Testbed) addNode(id string, rec record, steps []setup.Step) error {
 		return errInterfaceWeight
 	case t.closing:
 		t.mu.Unlock()
-		return refusalf(provider.Failed, "the testbed is stopping; try again")
+		return provider.Refuse(provider.Failed, "the testbed is stopping; try again")
 	}
 	t.nodes[id] = nc
 	err = t.joinSlice(nc, &rec)
@@ -139,13 +139,13 @@ func (nc *nodeController) removeRecord(rec record, saveErr error) error {
 	return nil
 }
 
-var errNoDisk = refusalf(provider.Full, "the disk of this testbed's host has no room left for another node; remove nodes that you no longer need, or try again later")
+var errNoDisk = provider.Refuse(provider.Full, "the disk of this testbed's host has no room left for another node; remove nodes that you no longer need, or try again later")
 
 func (t *Testbed) lacksDiskSpace() bool {
 	left, reserve, err := node.DiskLeft(t.o.State)
 	return err == nil && left < reserve // if the free space is unknown, a full disk fails the node later
 }
 
-var errFull = refusalf(provider.Full, "the testbed has its maximum of %d nodes", maxNodes)
+var errFull = provider.Refuse(provider.Full, "the testbed has its maximum of %d nodes", maxNodes)
 
-var errNoPort = refusalf(provider.Full, "all ports for logins are taken: request fewer nodes, or wait until others remove theirs; operators can add ports with ports in the testbed's settings")
+var errNoPort = provider.Refuse(provider.Full, "all ports for logins are taken: request fewer nodes, or wait until others remove theirs; operators can add ports with ports in the testbed's settings")

@@ -12,22 +12,9 @@ import (
 	"patchbay/rspec/match"
 )
 
-func errorAnswer(err error) object {
-	kind := provider.Failed
-	if refusal, ok := errors.AsType[*refusalError](err); ok {
-		kind = refusal.kind
-	}
-	return object{"error": object{"message": err.Error(), "kind": kind}}
-}
-
 // set returns the changes, or the error for a refused change. If noop is true, it saves nothing.
 func (t *Testbed) set(input json.RawMessage) (object, error) {
-	var q struct {
-		Updates []update `json:"updates"`
-		Ral     struct {
-			Noop bool `json:"noop"`
-		} `json:"ral"`
-	}
+	var q provider.Call[requestedChanges]
 	if err := json.Unmarshal(input, &q); err != nil {
 		return nil, fmt.Errorf("cannot decode the input of set: %w", err)
 	}
@@ -56,12 +43,12 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 			if err == nil {
 				c, err = t.applyUpdate(u, names, q.Ral.Noop)
 			}
-			if _, ours := errors.AsType[*refusalError](err); err != nil && !ours {
+			if _, ours := errors.AsType[*provider.Error](err); err != nil && !ours {
 				t.log.Error("cannot save the desired state of a node", "node", u.Name, "error", err)
-				err = refusalf(provider.Failed, "the testbed cannot save the request for the node; its operators can see why in the log")
+				err = provider.Refuse(provider.Failed, "the testbed cannot save the request for the node; its operators can see why in the log")
 			}
 			if err != nil {
-				c = errorAnswer(err)
+				c = provider.Failure(err)
 			}
 			if c != nil {
 				c["name"] = u.Name
@@ -77,9 +64,9 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 
 // applyUpdate returns nil if there are no changes. If noop is true, it saves nothing.
 func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object, error) {
-	changes := u.Changes
+	changes := u.Should
 	if changes.Ensure != nil && *changes.Ensure != provider.Present && *changes.Ensure != provider.Absent {
-		return nil, refusalf(provider.Failed, "ensure is %.40q; it must be present or absent", *changes.Ensure)
+		return nil, provider.Refuse(provider.Failed, "ensure is %.40q; it must be present or absent", *changes.Ensure)
 	}
 	absent := changes.Ensure != nil && *changes.Ensure == provider.Absent
 	nc := t.node(u.Name)
@@ -87,7 +74,7 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 	case nc == nil && absent:
 		return nil, nil
 	case nc == nil && changes.Ensure == nil:
-		return nil, refusalf(provider.Unknown, "there is no node %.80s", u.Name)
+		return nil, provider.Refuse(provider.Unknown, "there is no node %.80s", u.Name)
 	case nc == nil:
 		return t.createNode(u, imageNames, noop)
 	}
@@ -97,7 +84,7 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 		if absent {
 			return nil, nil
 		}
-		return nil, refusalf(provider.Failed, "node %s was just removed; try again", u.Name)
+		return nil, provider.Refuse(provider.Failed, "node %s was just removed; try again", u.Name)
 	}
 	next := nc.rec.Desired
 	switch {
@@ -109,9 +96,9 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 			next.SetupStage = noStage
 		}
 	case next.Removing:
-		return nil, refusalf(provider.Failed, "node %s is still being removed; try again after its removal", u.Name)
+		return nil, provider.Refuse(provider.Failed, "node %s is still being removed; try again after its removal", u.Name)
 	case nc.broken != "":
-		return nil, refusalf(provider.Failed, "node %s is broken: %s", u.Name, nc.broken)
+		return nil, provider.Refuse(provider.Failed, "node %s is broken: %s", u.Name, nc.broken)
 	default:
 		isChange := changes.isChange(&next)
 		err := changes.applyToExisting(&next)
@@ -163,10 +150,10 @@ func (nc *nodeController) changeDesired(next desired) error {
 
 func (t *Testbed) createNode(u update, imageNames []string, noop bool) (object, error) {
 	if !isID(u.Name) {
-		return nil, refusalf(provider.Failed, "%.80q cannot be the name of a node; it must be a UUID", u.Name)
+		return nil, provider.Refuse(provider.Failed, "%.80q cannot be the name of a node; it must be a UUID", u.Name)
 	}
 	next := desired{Power: provider.On, SetupStage: "0"}
-	if err := u.Changes.apply(&next); err != nil {
+	if err := u.Should.apply(&next); err != nil {
 		return nil, err
 	}
 	kind, err := t.checkNew(&next, imageNames)
@@ -174,10 +161,10 @@ func (t *Testbed) createNode(u update, imageNames []string, noop bool) (object, 
 		return nil, err
 	}
 	limits := node.Limits{CPUs: kind.CPUs, Memory: kind.Memory, PIDs: kind.PIDs, Disk: kind.Disk}
-	if err := grant(&limits, u.Changes.Granted); err != nil {
+	if err := grant(&limits, u.Should.Granted); err != nil {
 		return nil, err
 	}
-	steps, err := parseSteps(u.Changes.Setup)
+	steps, err := parseSteps(u.Should.Setup)
 	if err == nil {
 		err = t.checkCloudInit(steps, next.imageName())
 	}
@@ -210,7 +197,7 @@ func grant(limits *node.Limits, items *[]string) error {
 	}
 	granted, _, err := match.ParseItems(*items)
 	if err != nil {
-		return refusalf(provider.Failed, "granted: %v", err)
+		return provider.Refuse(provider.Failed, "granted: %v", err)
 	}
 	limits.Memory = max(limits.Memory, int64(granted["memory.size"].Max))
 	limits.CPUs = max(limits.CPUs, granted["cpu.count"].Max)

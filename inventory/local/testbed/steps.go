@@ -28,7 +28,7 @@ func parseSteps(items *[]string) ([]setup.Step, error) {
 		if setup.IsUnsupported(err) {
 			kind = provider.Unsupported
 		}
-		err = refusalf(kind, "%v", err)
+		err = provider.Refuse(kind, "%v", err)
 	}
 	return steps, err
 }
@@ -54,7 +54,7 @@ func (t *Testbed) checkCloudInit(steps []setup.Step, imageName string) error {
 			return nil
 		}
 	}
-	return refusalf(provider.Unsupported, "step %d of the setup has user data, and the image %s has no cloud-init to use them; execute a script instead, or choose another image", i+1, imageName)
+	return provider.Refuse(provider.Unsupported, "step %d of the setup has user data, and the image %s has no cloud-init to use them; execute a script instead, or choose another image", i+1, imageName)
 }
 
 // disksOf returns the disks of a setup. It refuses those that this host has no space for now.
@@ -68,18 +68,18 @@ func (t *Testbed) disksOf(steps []setup.Step) (disks []node.Disk, err error) {
 		d := node.Disk{Path: path.Clean(s.InstallPath), Size: s.Size * mib}
 		switch {
 		case s.Size > node.MaxDisk/mib:
-			return nil, refusalf(provider.Full, "step %d of the setup has a disk of %d MiB, at most %d are possible", i+1, s.Size, int64(node.MaxDisk/mib))
+			return nil, provider.Refuse(provider.Full, "step %d of the setup has a disk of %d MiB, at most %d are possible", i+1, s.Size, int64(node.MaxDisk/mib))
 		case slices.ContainsFunc(disks, func(o node.Disk) bool { return o.Path == d.Path }):
-			return nil, refusalf(provider.Failed, "step %d of the setup has a second disk at %s; choose another mount point", i+1, d.Path)
+			return nil, provider.Refuse(provider.Failed, "step %d of the setup has a second disk at %s; choose another mount point", i+1, d.Path)
 		case len(disks) == node.MaxDisks:
-			return nil, refusalf(provider.Full, "the setup has more than %d disks; use fewer, larger ones", node.MaxDisks)
+			return nil, provider.Refuse(provider.Full, "the setup has more than %d disks; use fewer, larger ones", node.MaxDisks)
 		}
 		disks = append(disks, d)
 		size += d.Size
 	}
 	left, reserve, err := node.DiskLeft(t.o.State)
 	if left = max(0, left-reserve); err == nil && size > left {
-		return nil, refusalf(provider.Full, "the disks of the setup have %d MiB, and the host has %d MiB left for nodes; ask for smaller disks", size/mib, left/mib)
+		return nil, provider.Refuse(provider.Full, "the disks of the setup have %d MiB, and the host has %d MiB left for nodes; ask for smaller disks", size/mib, left/mib)
 	}
 	return disks, nil
 }
@@ -94,7 +94,7 @@ func (nc *nodeController) checkSameSteps(items *[]string) error {
 	}
 	kept, err := nc.currentSteps()
 	if err == nil && !reflect.DeepEqual(steps, kept) {
-		err = refusalf(provider.Failed, "the setup of a node cannot be changed; remove the node first")
+		err = provider.Refuse(provider.Failed, "the setup of a node cannot be changed; remove the node first")
 	}
 	return err
 }
