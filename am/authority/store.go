@@ -8,7 +8,6 @@ import (
 	"math"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
 
+	"patchbay/am/durable"
 	"patchbay/am/fileowner"
 )
 
@@ -138,20 +138,14 @@ func (s *store) count(t *bbolt.Tx, f func(*tx) error) error {
 }
 
 // guard turns faults of a damaged or truncated file, which bbolt maps into memory, into errors.
-func (s *store) guard(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		p := recover()
-		if e, ok := p.(runtime.Error); ok {
-			if _, isFault := e.(interface{ Addr() uintptr }); !isFault {
-				panic(p) // a defect of this program
-			}
+func (s *store) guard(f func() error) error {
+	return durable.RecoverFault(f, func(p any) error {
+		_, isFault := p.(interface{ Addr() uintptr })
+		if _, isError := p.(runtime.Error); isError && !isFault {
+			return nil // a defect of this program
 		}
-		if p != nil {
-			err = refuse(Database, "%s is damaged: %v; restore a backup", s.path, p)
-		}
-	}()
-	return f()
+		return refuse(Database, "%s is damaged: %v; restore a backup", s.path, p)
+	})
 }
 
 // get returns false if there is no such record.

@@ -1,5 +1,5 @@
 // Package durable replaces files so that a crash or a loss of power leaves the old
-// or the new content.
+// or the new content, and converts memory faults in damaged files to errors.
 package durable
 
 import (
@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -49,4 +50,19 @@ func Unfinished(name string) (target string) {
 		return ""
 	}
 	return plain
+}
+
+// RecoverFault calls f, which reads a file that is mapped into memory. Reading a damaged or truncated
+// file causes a memory fault. If f panics, RecoverFault returns damage of the panic's value, and
+// panics again if that is nil.
+func RecoverFault(f func() error, damage func(p any) error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			if err = damage(p); err == nil {
+				panic(p)
+			}
+		}
+	}()
+	return f()
 }

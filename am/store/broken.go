@@ -80,8 +80,8 @@ func recoverPanic(name string, f func() error) (err error) {
 	defer func() {
 		switch p := recover(); {
 		case p == nil:
-		case damagedMemory(p):
-			err = fmt.Errorf("%w: %w", ErrNotCommitted, damage(p))
+		case faultOf(p) != nil:
+			err = fmt.Errorf("%w: %w", ErrNotCommitted, faultOf(p))
 		default:
 			err = fmt.Errorf("%s panicked: %v\n%s", name, p, debug.Stack())
 		}
@@ -89,11 +89,12 @@ func recoverPanic(name string, f func() error) (err error) {
 	return f()
 }
 
-// damagedMemory reports whether a panic comes from reading a damaged or missing page.
-func damagedMemory(p any) bool {
+// faultOf returns the error for the value of a panic that comes from reading a damaged or missing
+// page, and nil for another panic.
+func faultOf(p any) error {
 	switch p.(type) {
 	case broken, interface{ Addr() uintptr }:
-		return true
+		return damage(p)
 	}
-	return false
+	return nil
 }

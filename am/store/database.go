@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"patchbay/am/durable"
 )
 
 const (
@@ -228,16 +229,4 @@ func (d *database) close() error {
 
 // recoverFault converts a memory fault in the mapped file to an error. It does not recover other
 // panics.
-func recoverFault(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		switch p := recover(); {
-		case p == nil:
-		case damagedMemory(p):
-			err = damage(p)
-		default:
-			panic(p)
-		}
-	}()
-	return f()
-}
+func recoverFault(f func() error) error { return durable.RecoverFault(f, faultOf) }
