@@ -65,7 +65,7 @@ const allowedImports = `
 2  rspec/view                     am/urn schemas schemas/xmltree
 3  rspec/draw                     rspec/view
 4  rspec/manifesttest
-4  inventory/simulated            inventory/provider rspec/setup schemas/yamlfile go.yaml.in/yaml/v3
+4  inventory/simulated            am/display inventory/provider rspec/setup schemas/yamlfile go.yaml.in/yaml/v3
 4  am/lease                       am am/store am/urn
 4  am/policy                      am am/display am/urn inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
 4  am/audit                       am am/display am/fileowner am/store am/urn
@@ -109,7 +109,7 @@ const allowedImports = `
 3  inventory/local/egress         am/durable inventory/local/netspace github.com/google/nftables github.com/vishvananda/netlink golang.org/x/sys
 3  inventory/local/image          inventory/local/node golang.org/x/sys
 4  inventory/local/doctor         inventory/local/cgroup inventory/local/egress inventory/local/fabric inventory/local/image inventory/local/node inventory/local/sandbox inventory/local/sysctl inventory/local/vswitch golang.org/x/sys
-5  inventory/local                am/fdsocket inventory/provider inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
+5  inventory/local                am/display am/fdsocket inventory/provider inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
 6  inventory/local/testbed        am/durable am/fdsocket am/fileowner am/supervisor inventory inventory/local inventory/local/agent inventory/local/egress inventory/local/fabric inventory/local/gateway inventory/local/hostalloc inventory/local/image inventory/local/node inventory/local/setup inventory/local/steprunner inventory/local/sysctl inventory/local/vswitch inventory/osinfo inventory/provider rspec/hostname rspec/match rspec/setup schemas/yamlfile golang.org/x/crypto golang.org/x/sys
 6  inventory/lxd/inside           am/durable inventory/local/agent inventory/local/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
 7  inventory/lxd                  am/display am/durable am/fileowner am/maintenance inventory inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider rspec/hostname rspec/match rspec/setup schemas/yamlfile github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys

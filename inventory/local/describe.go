@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/display"
 	"patchbay/inventory/provider"
 	"patchbay/schemas/yamlfile"
 )
@@ -45,7 +46,7 @@ func (c *client) describeSettings() (d provider.Settings) {
 		return d
 	}
 	d.Instance, d.Outbound, d.SharedVLANs, d.LoginPorts, d.HostImage = s.Instance, &s.Outbound, s.SharedVLANs, s.LoginPorts(), hostImage
-	d.Help = fmt.Sprintf("%s doctor says whether this host can run nodes", quote(ownPath()))
+	d.Help = fmt.Sprintf("%s doctor says whether this host can run nodes", display.ShellWord(ownPath()))
 	settings, err := os.Stat(path)
 	socket, err2 := os.Stat(c.socket(s.Instance))
 	d.Outdated = err == nil && err2 == nil && !socket.ModTime().After(settings.ModTime())

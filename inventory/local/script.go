@@ -8,26 +8,20 @@ import (
 	"path/filepath"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/inventory/provider"
 )
 
 // Script returns the text of the executable file NAME.prov for the provider called name. The
 // file runs the patchbay-local at the path bin.
 func Script(bin, name string) []byte {
-	return fmt.Appendf(nil, "#!/bin/sh\nexec %s local --name %s \"$@\"\n", quote(bin), quote(name))
+	return fmt.Appendf(nil, "#!/bin/sh\nexec %s local --name %s \"$@\"\n", display.ShellWord(bin), display.ShellWord(name))
 }
 
 // UpCommand returns the command with which root starts the testbed of a settings file. The
 // parameter bin is the path of patchbay-local.
 func UpCommand(bin, settings string) string {
-	return fmt.Sprintf("%s up %s", quote(bin), quote(settings))
-}
-
-func quote(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" && s != "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return fmt.Sprintf("%s up %s", display.ShellWord(bin), display.ShellWord(settings))
 }
 
 //go:embed metadata.yaml

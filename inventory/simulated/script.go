@@ -4,19 +4,14 @@ import (
 	_ "embed"
 	"fmt"
 	"strings"
+
+	"patchbay/am/display"
 )
 
 // Script returns the text of NAME.prov: a shell script that runs bin, the path of
 // patchbay-local, as the simulated provider called name.
 func Script(bin, name string) []byte {
-	return fmt.Appendf(nil, "#!/bin/sh\nexec %s simulated --name %s \"$@\"\n", quote(bin), quote(name))
-}
-
-func quote(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" && s != "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return fmt.Appendf(nil, "#!/bin/sh\nexec %s simulated --name %s \"$@\"\n", display.ShellWord(bin), display.ShellWord(name))
 }
 
 //go:embed describe.yaml
