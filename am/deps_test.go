@@ -63,13 +63,13 @@ const allowedImports = `
 5  rspec/blueprint                am/display inventory inventory/suggest rspec rspec/generate rspec/hostname rspec/match rspec/setup schemas/yamlfile go.yaml.in/yaml/v3
 6  rspec/compile                  inventory rspec rspec/blueprint rspec/generate rspec/radl golang.org/x/sys
 2  rspec/view                     am/urn schemas schemas/xmltree
-3  rspec/draw                     rspec/view
+3  rspec/draw                     am/display rspec/view
 4  rspec/manifesttest
 4  inventory/simulated            am/display inventory/provider rspec/setup schemas/yamlfile go.yaml.in/yaml/v3
 4  am/lease                       am am/store am/urn
 4  am/policy                      am am/display am/urn inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
 4  am/audit                       am am/display am/fileowner am/store am/urn
-4  am/binder                      am am/maintenance am/urn inventory inventory/suggest rspec rspec/match
+4  am/binder                      am am/display am/maintenance am/urn inventory inventory/suggest rspec rspec/match
 5  am/work                        am am/lease am/store am/urn inventory/provider github.com/google/uuid
 5  am/dryrun                      am am/urn inventory/provider
 5  am/hook                        am am/executable am/store am/urn golang.org/x/sys

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"patchbay/am"
+	"patchbay/am/display"
 	"patchbay/rspec"
 )
 
@@ -104,7 +105,7 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 			}
 			var ok bool
 			if network, ok = free.next(len(w.ends)); !ok {
-				b.refuseLink(w, am.TooBig, "no network for its %s is left in %s; give them addresses", plural(len(w.ends), "interface"), b.x.inv.LinkAddresses)
+				b.refuseLink(w, am.TooBig, "no network for its %s is left in %s; give them addresses", display.Count(len(w.ends), "interface"), b.x.inv.LinkAddresses)
 				continue
 			}
 		}
@@ -128,7 +129,7 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 			return
 		}
 		if !ok {
-			b.refuseLink(w, am.BadArgs, "the network %s of its addresses has no room for %s more; write a wider netmask or range, or give each interface an address", network, plural(len(open), "interface"))
+			b.refuseLink(w, am.BadArgs, "the network %s of its addresses has no room for %s more; write a wider netmask or range, or give each interface an address", network, display.Count(len(open), "interface"))
 			continue
 		}
 		for _, in := range open {

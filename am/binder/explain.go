@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/display"
 	"patchbay/am/maintenance"
 	"patchbay/inventory"
 	"patchbay/inventory/suggest"
@@ -235,7 +236,7 @@ func (b *binding) explainUnbound(n *node, k classKey) {
 		}
 		b.refuseFor(n, exclusive, code, `exclusive="true" needs an empty host, and all have other users; drop exclusive="true" to share one; %s`, b.freeText(n.SliverType))
 	default:
-		text := fmt.Sprintf("%s requested, %d free", plural(b.requested(n), n.SliverType.Name)+strings.TrimPrefix(what, n.SliverType.Name), c.slots) + b.limitOf(k)
+		text := fmt.Sprintf("%s requested, %d free", display.Count(b.requested(n), n.SliverType.Name)+strings.TrimPrefix(what, n.SliverType.Name), c.slots) + b.limitOf(k)
 		text += strings.TrimSuffix("; "+c.outText()+b.removals(n), "; ")
 		if free := b.free(n.SliverType); free != "" {
 			text += "; " + free
@@ -370,7 +371,7 @@ func (b *binding) freeOf(leading *inventory.SliverType, others ...*inventory.Sli
 	var all []string
 	add := func(t *inventory.SliverType) {
 		if c := b.class(classKey{sliverType: t}); c.slots > 0 && len(all) < 3 {
-			all = append(all, plural(c.slots, t.Name))
+			all = append(all, display.Count(c.slots, t.Name))
 		}
 	}
 	if leading != nil {
@@ -385,13 +386,6 @@ func (b *binding) freeOf(leading *inventory.SliverType, others ...*inventory.Sli
 		return ""
 	}
 	return strings.Join(all, ", ") + " free"
-}
-
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprint(n, " ", noun)
 }
 
 // maxClasses limits for how many classes of components a request learns in detail why none is free.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"patchbay/am"
+	"patchbay/am/display"
 )
 
 // Limits on the properties of links. Without these limits, the result could grow with the
@@ -55,7 +56,7 @@ func (b *binding) assignProperties() {
 		}
 		s := b.qualitiesOf(w)
 		if len(w.ends)*len(s.classes) > maxQualities {
-			b.refuseLink(w, am.TooBig, "its properties differ at %d of its %s, which is too much for one link; split it into several links", len(s.classes), plural(len(w.ends), "interface"))
+			b.refuseLink(w, am.TooBig, "its properties differ at %d of its %s, which is too much for one link; split it into several links", len(s.classes), display.Count(len(w.ends), "interface"))
 			continue
 		}
 		for n, e := range w.ends {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"patchbay/am"
+	"patchbay/am/display"
 )
 
 // UnsatisfiedError is the reason why a request cannot be bound, not even in part. It wraps an
@@ -80,7 +81,7 @@ func (e *UnsatisfiedError) Error() string {
 			var more []string
 			for _, kind := range []string{"node", "link"} {
 				if left[kind] > 0 {
-					more = append(more, plural(left[kind], "more "+kind))
+					more = append(more, display.Count(left[kind], "more "+kind))
 				}
 			}
 			b.WriteString("; and " + strings.Join(more, " and "))

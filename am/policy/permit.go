@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/display"
 	"patchbay/am/urn"
 )
 
@@ -234,8 +235,5 @@ func plural(n int64, unit string) string {
 	if unit == disk {
 		return count(n, unit) + " of disk"
 	}
-	if n != 1 {
-		unit += "s"
-	}
-	return fmt.Sprint(n, " ", unit)
+	return display.Count(int(n), unit)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/rspec/view"
 )
 
@@ -219,7 +220,7 @@ func availability(n *view.Node) string {
 		}
 	}
 	if n.Slots > 1 {
-		slots = count(n.Slots, "slot")
+		slots = display.Count(n.Slots, "slot")
 	}
 	return joined(", ", word, slots)
 }
@@ -276,7 +277,7 @@ func (b *builder) groupLines(v *vertex, g group) {
 	v.add(kind, detailFont, true)
 	last, slots := freeNodes(d, g.nodes)
 	if slots > len(g.nodes) {
-		last = joined(", ", last, count(slots, "slot"))
+		last = joined(", ", last, display.Count(slots, "slot"))
 	}
 	for _, w := range states.keys {
 		if w != "" && len(last) < 40 {
@@ -306,15 +307,4 @@ func freeNodes(d *view.Document, nodes []int) (text string, slots int) {
 		text = fmt.Sprintf("%d free", free)
 	}
 	return text, slots
-}
-
-// count returns a text such as "1 node" or "3 nodes".
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	if strings.HasSuffix(noun, "s") {
-		noun += "e"
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

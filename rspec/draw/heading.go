@@ -3,20 +3,21 @@ package draw
 import (
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/rspec/view"
 )
 
 // summary returns a line such as "request: 60 nodes at 2 managers, 12 links".
 func summary(d *view.Document) string {
-	s := string(d.Kind) + ": " + count(len(d.Nodes), "node")
+	s := string(d.Kind) + ": " + display.Count(len(d.Nodes), "node")
 	switch {
 	case len(d.Managers) == 1 && d.Managers[0].Name != "":
 		s += " at " + clean(d.Managers[0].Name, 60)
 	case len(d.Managers) > 1:
-		s += " at " + count(len(d.Managers), "manager")
+		s += " at " + display.Count(len(d.Managers), "manager")
 	}
 	if len(d.Links) > 0 {
-		s += ", " + count(len(d.Links), "link")
+		s += ", " + display.Count(len(d.Links), "link")
 	}
 	if d.Kind == view.Advertisement {
 		all := make([]int, len(d.Nodes))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/rspec/view"
 )
 
@@ -43,10 +44,10 @@ func (b *builder) addLinks() {
 		b.addLines(pair, pairs.of[pair])
 	}
 	if b.unconnected > 0 {
-		b.scene.notes = append(b.scene.notes, count(b.unconnected, "link")+" without interfaces not drawn")
+		b.scene.notes = append(b.scene.notes, display.Count(b.unconnected, "link")+" without interfaces not drawn")
 	}
 	if b.dropped > 0 {
-		b.scene.notes = append(b.scene.notes, count(b.dropped, "link")+" not drawn: too many for one picture; see the text form")
+		b.scene.notes = append(b.scene.notes, display.Count(b.dropped, "link")+" not drawn: too many for one picture; see the text form")
 	}
 }
 
@@ -116,7 +117,7 @@ func (b *builder) addLines(pair [2]int, links []int) {
 		most = 1
 	}
 	if len(links) > most {
-		e := edge{from: pair[0], to: pair[1], bundle: true, middle: []string{count(len(links), "link")}}
+		e := edge{from: pair[0], to: pair[1], bundle: true, middle: []string{display.Count(len(links), "link")}}
 		var names []string
 		for _, i := range first(links, 12) {
 			names = append(names, cleaned(d.Links[i].Name))

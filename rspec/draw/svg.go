@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/rspec/view"
 )
 
@@ -67,7 +68,7 @@ func (s *scene) fitPage() {
 		}
 	}
 	if s.unplaced > 0 {
-		s.notes = append(s.notes, count(s.unplaced, "label")+" left out because there is no room; see the tooltips or the text form")
+		s.notes = append(s.notes, display.Count(s.unplaced, "label")+" left out because there is no room; see the tooltips or the text form")
 	}
 	head := headFont.height() + 14
 	for range s.heading[1:] {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/rspec/view"
 )
 
@@ -92,7 +93,7 @@ func (t *textWriter) writeTitle(s string) { t.writeLine("%s", t.style(t.truncate
 
 func (t *textWriter) writeMore(all int, noun string) {
 	if n := all - maxLinkLines; n > 0 {
-		t.writeLine("  and %s more", count(n, noun))
+		t.writeLine("  and %s more", display.Count(n, noun))
 	}
 }
 
@@ -127,9 +128,9 @@ func (t *textWriter) writeManager(m int, groups []group) {
 		n := &t.d.Nodes[g.nodes[0]]
 		alike = alike && g.level == 0 && n.Component == "" && n.State == "" && len(n.Logins) == 0 && len(n.Hosts) == 0 && n.Available == nil
 	}
-	title := fmt.Sprintf("%s  %s", name, count(total, "node"))
+	title := fmt.Sprintf("%s  %s", name, display.Count(total, "node"))
 	if len(t.d.Managers) == 1 && t.d.Managers[0].Name == "" {
-		title = count(total, "node")
+		title = display.Count(total, "node")
 	}
 	t.writeTitle(title)
 	switch {
@@ -258,7 +259,7 @@ func (t *textWriter) loginCommand(n *view.Node) string {
 		s := all[0]
 		t.showsKey = t.showsKey || strings.Contains(s, "-i KEY ")
 		if more := len(all) - 1; more > 0 {
-			s += " (and " + count(more, "more login") + ")"
+			s += " (and " + display.Count(more, "more login") + ")"
 		}
 		return s
 	case len(n.Hosts) > 0 && n.Hosts[0].Name != n.Name && (n.Hosts[0].IPv4 != "" || strings.Contains(n.Hosts[0].Name, ".")):

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/rspec/view"
 )
 
@@ -36,7 +37,7 @@ func (t *textWriter) writeLinks() {
 	for i, l := range trees {
 		if i == maxLinkLines {
 			t.writeLine("")
-			t.writeLine("and %s more", count(len(trees)-i, "link"))
+			t.writeLine("and %s more", display.Count(len(trees)-i, "link"))
 			return
 		}
 		t.writeTree(l)
@@ -47,7 +48,7 @@ func (t *textWriter) writeLinks() {
 func (t *textWriter) writeLines(links []*view.Link) {
 	t.writeLine("")
 	common := commonProperties(t.d)
-	title := count(len(links), "link") + " of two ends"
+	title := display.Count(len(links), "link") + " of two ends"
 	if common != "" {
 		title += ", every link " + common
 	}
@@ -72,7 +73,7 @@ func (t *textWriter) writeLines(links []*view.Link) {
 func (t *textWriter) writeTree(l *view.Link) {
 	name := cmp.Or(cleaned(l.Name), "(link)")
 	t.writeLine("")
-	t.writeTitle(name + "  " + joined(", ", count(len(l.Ends), "end"), cleaned(propertyText(t.d, l)), cleaned(specialType(l)), prefixed("shared VLAN ", cleaned(l.Shared)), prefixed("VLAN ", cleaned(l.VLAN))))
+	t.writeTitle(name + "  " + joined(", ", display.Count(len(l.Ends), "end"), cleaned(propertyText(t.d, l)), cleaned(specialType(l)), prefixed("shared VLAN ", cleaned(l.Shared)), prefixed("VLAN ", cleaned(l.VLAN))))
 	ends := first(l.Ends, maxMembers)
 	rest := len(l.Ends) - len(ends)
 	if len(ends) > maxBranches {
@@ -117,7 +118,7 @@ func (t *textWriter) writeLinkCounts(grouped map[int]int, links []*view.Link) {
 		return
 	}
 	t.writeLine("")
-	t.writeTitle(count(len(links), "link") + " of two ends")
+	t.writeTitle(display.Count(len(links), "link") + " of two ends")
 	tab := t.table("", "", "", "link", "each")
 	tab.noHead = true
 	tab.gap = []int{1, 1, 2, 2}
@@ -135,7 +136,7 @@ func (t *textWriter) writeLinkCounts(grouped map[int]int, links []*view.Link) {
 		if n := len(facts.keys); n > 1 {
 			each = fmt.Sprintf("of %d kinds", n)
 		}
-		tab.add(p.a, "── "+count(len(here), "link")+" ──", p.z, name, each)
+		tab.add(p.a, "── "+display.Count(len(here), "link")+" ──", p.z, name, each)
 	}
 	tab.write()
 	if more := len(between.keys) - maxLinkLines; more > 0 {
@@ -158,7 +159,7 @@ func (t *textWriter) boxName(grouped map[int]int, e view.End) string {
 
 func (t *textWriter) writeOtherLinks(grouped map[int]int, links []*view.Link) {
 	t.writeLine("")
-	t.writeTitle(count(len(links), "link") + " of one end, or of more than two")
+	t.writeTitle(display.Count(len(links), "link") + " of one end, or of more than two")
 	tab := t.table("link", "type", "ends", "capacity", "VLAN", "joins")
 	tab.wrapFrom = 5
 	for _, l := range first(links, maxLinkLines) {

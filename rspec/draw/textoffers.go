@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/rspec/view"
 )
 
 func (t *textWriter) writeOffers() {
 	if n := len(t.d.SharedVLANs); n > 0 {
 		t.writeLine("")
-		t.writeTitle(count(n, "shared VLAN"))
+		t.writeTitle(display.Count(n, "shared VLAN"))
 		tab := t.table("", "", "", "")
 		tab.noHead = true
 		for _, v := range first(t.d.SharedVLANs, maxLinkLines) {
@@ -37,11 +38,11 @@ func addressCount(a *view.Addresses) string {
 	case a == nil || a.Available < 0 && a.Configured < 0:
 		return ""
 	case a.Available < 0:
-		return count(a.Configured, "public address")
+		return display.Count(a.Configured, "public address")
 	case a.Configured < 0:
-		return count(a.Available, "public address") + " free"
+		return display.Count(a.Available, "public address") + " free"
 	}
-	return fmt.Sprintf("%d of %s free", a.Available, count(a.Configured, "public address"))
+	return fmt.Sprintf("%d of %s free", a.Available, display.Count(a.Configured, "public address"))
 }
 
 // vlanSummary returns a text such as "exchange (1750), lab".
