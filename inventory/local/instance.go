@@ -35,7 +35,7 @@ func readInstance(path string) (string, error) {
 	case n.IsZero() || yamlfile.IsNull(n):
 		return "", fmt.Errorf("%s has no line instance: NAME, with the name of a testbed; running here: %s", file, running(Folder))
 	case n.Kind != yaml.ScalarNode || !IsInstance(n.Value):
-		return "", fmt.Errorf("%s:%d: instance is %q and must be the name of a testbed; running here: %s", file, n.Line, value(n), running(Folder))
+		return "", fmt.Errorf("%s:%d: instance is %q and must be the name of a testbed; running here: %s", file, n.Line, yamlfile.Value(n), running(Folder))
 	default:
 		return n.Value, nil
 	}

@@ -60,15 +60,15 @@ func (p *parser) top(n *yaml.Node) {
 		switch key {
 		case "instance":
 			if p.Instance = p.Text(n, key); p.Instance != "" && !IsInstance(p.Instance) {
-				p.Wrong(n, "instance is %q and must be 1 to 16 lower-case letters, digits and hyphens; the first must not be a hyphen", value(n))
+				p.Wrong(n, "instance is %q and must be 1 to 16 lower-case letters, digits and hyphens; the first must not be a hyphen", yamlfile.Value(n))
 			}
 		case "component":
 			if p.Component = p.Text(n, key); !isInventoryName(p.Component) {
-				p.Wrong(n, "component is %q and must be the name of a component in the inventory", value(n))
+				p.Wrong(n, "component is %q and must be the name of a component in the inventory", yamlfile.Value(n))
 			}
 		case "public_host":
 			if p.PublicHost = p.Text(n, key); p.PublicHost != "" && !isHost(p.PublicHost) {
-				p.Wrong(n, "public_host is %q and must be a host name or an address, without a port", value(n))
+				p.Wrong(n, "public_host is %q and must be a host name or an address, without a port", yamlfile.Value(n))
 			}
 		case "listen":
 			p.listen(n)
@@ -86,7 +86,7 @@ func (p *parser) top(n *yaml.Node) {
 			p.types(n)
 		case "services_wait":
 			if p.ServicesWait = p.time(n, key); p.ServicesWait > maxServicesWait {
-				p.Wrong(n, "services_wait is %s and must be at most %.0fm, because the manager waits at most an hour until a node is ready", value(n), maxServicesWait.Minutes())
+				p.Wrong(n, "services_wait is %s and must be at most %.0fm, because the manager waits at most an hour until a node is ready", yamlfile.Value(n), maxServicesWait.Minutes())
 			}
 		case "manifest_socket":
 			p.ManifestSocket = p.Text(n, key)
@@ -120,7 +120,7 @@ func (p *parser) network(key string, n *yaml.Node) {
 		})
 	case "outbound":
 		if p.Outbound = n.Value == "yes" || n.Value == "true"; !p.Outbound && n.Value != "no" && n.Value != "false" {
-			p.Wrong(n, "outbound is %q and must be yes or no", value(n))
+			p.Wrong(n, "outbound is %q and must be yes or no", yamlfile.Value(n))
 		}
 	case "outbound_block":
 		p.OutboundBlock = p.networks(n, key)
@@ -170,7 +170,7 @@ func list[T any](p *parser, n *yaml.Node, key string, limit int, read func(text 
 		item = yamlfile.Deref(item)
 		v, wrong := read(item.Value)
 		if wrong != "" {
-			p.Wrong(item, "%s has %q, %s", key, value(item), wrong)
+			p.Wrong(item, "%s has %q, %s", key, yamlfile.Value(item), wrong)
 			continue
 		}
 		all = append(all, v)
@@ -188,7 +188,7 @@ func oneOf[T ~string](p *parser, n *yaml.Node, key string, words ...T) T {
 		if best := suggest.Word(n.Value, have); best != "" {
 			meant = fmt.Sprintf("did you mean %q?", best)
 		}
-		p.Wrong(n, "%s is %q; %s", key, value(n), meant)
+		p.Wrong(n, "%s is %q; %s", key, yamlfile.Value(n), meant)
 	}
 	return T(n.Value)
 }
@@ -225,7 +225,7 @@ func (p *parser) listen(n *yaml.Node) {
 	}
 	var err error
 	if p.Listen, err = netip.ParseAddr(n.Value); err != nil {
-		p.Wrong(n, "listen is %q and must be an address of this host, or empty for all", value(n))
+		p.Wrong(n, "listen is %q and must be an address of this host, or empty for all", yamlfile.Value(n))
 	}
 }
 
@@ -234,7 +234,7 @@ func (p *parser) ports(n *yaml.Node) {
 	first, err1 := strconv.Atoi(strings.TrimSpace(a))
 	last, err2 := strconv.Atoi(strings.TrimSpace(b))
 	if err1 != nil || err2 != nil || first < firstFreePort || last < first || last > 65535 {
-		p.Wrong(n, "ports is %q and must be a range from %d to 65535, such as 20000-29999", value(n), firstFreePort)
+		p.Wrong(n, "ports is %q and must be a range from %d to 65535, such as 20000-29999", yamlfile.Value(n), firstFreePort)
 	}
 	p.FirstPort, p.LastPort = first, last
 }
@@ -254,12 +254,12 @@ func (p *parser) types(n *yaml.Node) {
 			switch key {
 			case "name":
 				if t.Name = p.Text(n, key); !isInventoryName(t.Name) {
-					p.Wrong(n, "name is %q and must be the name of a sliver type in the inventory", value(n))
+					p.Wrong(n, "name is %q and must be the name of a sliver type in the inventory", yamlfile.Value(n))
 				}
 			case "cpus":
 				cpus, err := strconv.ParseFloat(n.Value, 64)
 				if err != nil || !(cpus >= 0.01 && cpus <= 4096) {
-					p.Wrong(n, "cpus is %q and must be a number from 0.01 to 4096", value(n))
+					p.Wrong(n, "cpus is %q and must be a number from 0.01 to 4096", yamlfile.Value(n))
 				}
 				t.CPUs = cpus
 			case "memory":
@@ -291,7 +291,7 @@ func (p *parser) types(n *yaml.Node) {
 func (p *parser) whole(n *yaml.Node, what string, lowest, highest int) int {
 	i, err := strconv.Atoi(n.Value)
 	if err != nil || i < lowest || i > highest {
-		p.Wrong(n, "%s is %q and must be a whole number from %d to %d", what, value(n), lowest, highest)
+		p.Wrong(n, "%s is %q and must be a whole number from %d to %d", what, yamlfile.Value(n), lowest, highest)
 		return lowest
 	}
 	return i
@@ -315,7 +315,7 @@ func (p *parser) size(n *yaml.Node, what string) int64 {
 	}
 	i, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || unit == 0 || i < 0 || i > maxSize/unit || i*unit < minSize {
-		p.Wrong(n, "%s is %q and must be a size from %dM to %dT; write it like 512M or 4G", what, value(n), minSize>>20, int64(maxSize>>40))
+		p.Wrong(n, "%s is %q and must be a size from %dM to %dT; write it like 512M or 4G", what, yamlfile.Value(n), minSize>>20, int64(maxSize>>40))
 		return minSize
 	}
 	return i * unit
@@ -325,21 +325,10 @@ func (p *parser) size(n *yaml.Node, what string) int64 {
 func (p *parser) time(n *yaml.Node, what string) time.Duration {
 	d, err := time.ParseDuration(n.Value)
 	if err != nil || d < 0 || d > 24*time.Hour {
-		p.Wrong(n, "%s is %q and must be a time up to 24h; write it like 10m or 30s", what, value(n))
+		p.Wrong(n, "%s is %q and must be a time up to 24h; write it like 10m or 30s", what, yamlfile.Value(n))
 		return 0
 	}
 	return d
-}
-
-// value returns the text of n for a message: a shortened scalar, {…} or […].
-func value(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "{…}"
-	case yaml.SequenceNode:
-		return "[…]"
-	}
-	return fmt.Sprintf("%.40s", n.Value)
 }
 
 // IsInstance reports whether s is a valid name of a testbed.

@@ -57,7 +57,7 @@ func (p *parser) top(n *yaml.Node) {
 			p.Jitter = p.number(n, key, 0, 1)
 		case "seed":
 			if seed, err := strconv.ParseUint(n.Value, 10, 64); n.Kind != yaml.ScalarNode || err != nil {
-				p.Wrong(n, "seed is %q and must be a whole number of at least 0", value(n))
+				p.Wrong(n, "seed is %q and must be a whole number of at least 0", yamlfile.Value(n))
 			} else {
 				p.Seed = seed
 			}
@@ -97,7 +97,7 @@ func (p *parser) component(item *yaml.Node) {
 		case "times":
 			times, err := strconv.ParseUint(n.Value, 10, 31)
 			if n.Kind != yaml.ScalarNode || err != nil {
-				p.Wrong(n, "times is %q and must be a whole number; 0 means always", value(n))
+				p.Wrong(n, "times is %q and must be a whole number; 0 means always", yamlfile.Value(n))
 			}
 			c.Times = int(times)
 		case "kind":
@@ -147,7 +147,7 @@ func choose[T ~string](p *parser, n *yaml.Node, label string, allowed []T) T {
 func (p *parser) number(n *yaml.Node, label string, lowest, highest float64) float64 {
 	f, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || !(f >= lowest && f <= highest) {
-		p.Wrong(n, "%s is %q and must be a number from %.0f to %.0f", label, value(n), lowest, highest)
+		p.Wrong(n, "%s is %q and must be a number from %.0f to %.0f", label, yamlfile.Value(n), lowest, highest)
 		return lowest
 	}
 	return f
@@ -158,22 +158,10 @@ func (p *parser) number(n *yaml.Node, label string, lowest, highest float64) flo
 func (p *parser) time(n *yaml.Node, label string) duration {
 	d, err := time.ParseDuration(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || d < 0 || d > 24*time.Hour {
-		p.Wrong(n, "%s is %q and must be a duration of at most 24h, such as 2s or 200ms", label, value(n))
+		p.Wrong(n, "%s is %q and must be a duration of at most 24h, such as 2s or 200ms", label, yamlfile.Value(n))
 		return 0
 	}
 	return duration(d)
-}
-
-// value returns a scalar as it is written, shortened for a message. Lists and mappings become
-// […] and {…}.
-func value(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "{…}"
-	case yaml.SequenceNode:
-		return "[…]"
-	}
-	return fmt.Sprintf("%.40s", n.Value)
 }
 
 func stringsOf[T ~string](all []T) []string {

@@ -237,6 +237,17 @@ func Few(names []string) string {
 // IsNull reports whether a value is missing.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
+// Value returns the text of n for a message: a shortened scalar, {…} or […].
+func Value(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "{…}"
+	case yaml.SequenceNode:
+		return "[…]"
+	}
+	return fmt.Sprintf("%.40s", n.Value)
+}
+
 // Deref returns the target of an alias, or n itself.
 func Deref(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode {
