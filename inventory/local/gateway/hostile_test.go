@@ -51,7 +51,7 @@ func startInProcess(t testing.TB) (k *Manager, m *testNode, alice key, stop func
 	k.sendState(k.current, ours)
 	alice = newKey(t)
 	m = &testNode{host: newKey(t), public: listen(t)}
-	m.endpoint = Endpoint{Node: "n1", HostKey: m.host.pem, Accounts: []Account{{"alice", []string{alice.line}}}}
+	m.endpoint = Endpoint{Node: "n1", HostKey: m.host.pem, Accounts: []Account{{Login: "alice", Keys: []string{alice.line}}}}
 	if err := k.SetEndpoint(m.endpoint, m.public, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestHonestClientGetsThrough(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	alice := newKey(t)
-	m := s.add("n1", Account{"alice", []string{alice.line}})
+	m := s.add("n1", Account{Login: "alice", Keys: []string{alice.line}})
 	address := m.public.Addr().String()
 	stop := make(chan struct{})
 	var all sync.WaitGroup
@@ -256,7 +256,7 @@ func TestFloods(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	alice := newKey(t)
-	m := s.add("n1", Account{"alice", []string{alice.line}})
+	m := s.add("n1", Account{Login: "alice", Keys: []string{alice.line}})
 	login := func() *ssh.Client {
 		c, err := dial(m.public.Addr().String(), "alice", alice, m.host)
 		if err != nil {
@@ -432,8 +432,8 @@ func TestUnreadDataEndsConnection(t *testing.T) {
 func TestUnreadForwardsUseLittleMemory(t *testing.T) {
 	s, _, _ := newSite(t)
 	alice := newKey(t)
-	m := s.add("n1", Account{"alice", []string{alice.line}})
-	slow := s.add("n2", Account{"alice", []string{alice.line}})
+	m := s.add("n1", Account{Login: "alice", Keys: []string{alice.line}})
+	slow := s.add("n2", Account{Login: "alice", Keys: []string{alice.line}})
 	slow.endpoint.Slice = "another"
 	if err := s.manager.SetEndpoint(slow.endpoint, slow.public, nil); err != nil {
 		t.Fatal(err)

@@ -9,14 +9,14 @@ func TestGatewayAccountLeadsToNodesOfTheKey(t *testing.T) {
 	t.Parallel()
 	s, port, host := newSite(t)
 	alice, bob := newKey(t), newKey(t)
-	one := s.add("n1", Account{"alice", []string{alice.line}})
-	two := s.add("n2", Account{"bob", []string{bob.line}}, Account{"alice", []string{alice.line}})
-	three := s.add("n3", Account{"bob", []string{bob.line}})
+	one := s.add("n1", Account{Login: "alice", Keys: []string{alice.line}})
+	two := s.add("n2", Account{Login: "bob", Keys: []string{bob.line}}, Account{Login: "alice", Keys: []string{alice.line}})
+	three := s.add("n3", Account{Login: "bob", Keys: []string{bob.line}})
 	if err := s.manager.SetEndpoint(three.endpoint, nil, nil); err != nil { // reachable only through the gateway account
 		t.Fatal(err)
 	}
 	// Two nodes with the same short name, for Bob.
-	four := s.add("n4", Account{"bob", []string{bob.line}})
+	four := s.add("n4", Account{Login: "bob", Keys: []string{bob.line}})
 	four.endpoint.Names = []string{"n3.other.example.org"}
 	if err := s.manager.SetEndpoint(four.endpoint, nil, nil); err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestEndpointsWithAnAddress(t *testing.T) {
 	t.Parallel()
 	s, port, host := newSite(t)
 	alice := newKey(t)
-	far := s.add("far", Account{"alice", []string{alice.line}})
+	far := s.add("far", Account{Login: "alice", Keys: []string{alice.line}})
 	public := listen(t)
 	near := Endpoint{Node: "near", Names: []string{"near.example.org"}, Accounts: far.endpoint.Accounts, Address: far.public.Addr().String()}
 	if err := s.manager.SetEndpoint(near, public, nil); err != nil {

@@ -93,7 +93,7 @@ func TestSessionsEndWithTheirKeys(t *testing.T) {
 	t.Parallel()
 	s, port, host := newSite(t)
 	alice, bob := newKey(t), newKey(t)
-	m := s.add("n1", Account{"alice", []string{alice.line}}, Account{"bob", []string{bob.line}})
+	m := s.add("n1", Account{Login: "alice", Keys: []string{alice.line}}, Account{Login: "bob", Keys: []string{bob.line}})
 	start := func(k key, user string, gateway bool) *openSession {
 		p := s.client(k)
 		p.addKnownHost("n1", m.port, m.host, "\tUser "+user)
@@ -135,7 +135,7 @@ func TestSetEndpointReplacesListeners(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	k := newKey(t)
-	m := s.add("n1", Account{"alice", []string{k.line}})
+	m := s.add("n1", Account{Login: "alice", Keys: []string{k.line}})
 	p := s.client(k)
 	p.addKnownHost("n1", m.port, m.host, "\tUser alice")
 	open := p.running("n1", talks)
@@ -176,9 +176,9 @@ func TestInsideEndpoint(t *testing.T) {
 	t.Parallel()
 	s, port, host := newSite(t)
 	alice, experiment := newKey(t), newKey(t)
-	one := s.add("n1", Account{"alice", []string{alice.line}})
-	two := s.add("n2", Account{"bob", nil})
-	other := s.add("n3", Account{"carol", nil})
+	one := s.add("n1", Account{Login: "alice", Keys: []string{alice.line}})
+	two := s.add("n2", Account{Login: "bob", Keys: nil})
+	other := s.add("n3", Account{Login: "carol", Keys: nil})
 	all, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +248,7 @@ func TestGatewayIsReplaced(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	k := newKey(t)
-	m := s.add("n1", Account{"alice", []string{k.line}})
+	m := s.add("n1", Account{Login: "alice", Keys: []string{k.line}})
 	p := s.client(k)
 	p.addKnownHost("n1", m.port, m.host, "\tUser alice")
 	// A command without a terminal outlives the gateway.
@@ -268,7 +268,7 @@ func TestGatewayIsReplaced(t *testing.T) {
 	}
 	wait.Holds(t, func() bool { _, err := os.Stat(s.home("n1") + "/outlived"); return err == nil }, func() string { return "the command died" })
 	// Changes during the absence are present afterwards.
-	second := s.add("n2", Account{"alice", []string{k.line}})
+	second := s.add("n2", Account{Login: "alice", Keys: []string{k.line}})
 	for range 3 {
 		syscall.Kill(s.gatewayPID(), syscall.SIGKILL)
 		second.endpoint.Names = append(second.endpoint.Names, "again")
@@ -294,7 +294,7 @@ func TestHangingGatewayIsReplacedAtChange(t *testing.T) {
 	s, _, _ := newSite(t)
 	s.manager.patience = 6 * time.Second // enough for the next one to start
 	k := newKey(t)
-	m := s.add("n1", Account{"alice", []string{k.line}})
+	m := s.add("n1", Account{Login: "alice", Keys: []string{k.line}})
 	stopProcess(t, s.gatewayPID())
 	m.endpoint.Accounts[0].Keys = nil
 	if err := s.manager.SetEndpoint(m.endpoint, m.public, nil); err != nil {
@@ -309,7 +309,7 @@ func TestHangingGatewayIsReplacedAtChange(t *testing.T) {
 		c.Close()
 		t.Error("the key that was withdrawn opens the endpoint")
 	}
-	s.add("n2", Account{"alice", []string{k.line}})
+	s.add("n2", Account{Login: "alice", Keys: []string{k.line}})
 	if err := s.manager.VerifyLogin(verifyContext(t), "n2"); err != nil {
 		t.Error(err)
 	}
@@ -340,7 +340,7 @@ func TestHangingGatewayIsNoticed(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	k := newKey(t)
-	m := s.add("n1", Account{"alice", []string{k.line}})
+	m := s.add("n1", Account{Login: "alice", Keys: []string{k.line}})
 	stopProcess(t, s.gatewayPID())
 	s.gatewayPID()
 	if err := s.manager.VerifyLogin(verifyContext(t), "n1"); err != nil {
@@ -360,7 +360,7 @@ func TestSessionsOutliveManager(t *testing.T) {
 	t.Parallel()
 	s, port, _ := newSite(t)
 	k := newKey(t)
-	m := s.add("n1", Account{"alice", []string{k.line}})
+	m := s.add("n1", Account{Login: "alice", Keys: []string{k.line}})
 	p := s.client(k)
 	p.addKnownHost("n1", m.port, m.host, "\tUser alice")
 	first, second := p.running("n1", talks), p.running("n1", talks)
@@ -419,7 +419,7 @@ func TestHundredLoginsAtOnce(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	k := newKey(t)
-	m := s.add("n1", Account{"alice", []string{k.line}})
+	m := s.add("n1", Account{Login: "alice", Keys: []string{k.line}})
 	var all sync.WaitGroup
 	for range 100 {
 		all.Go(func() {

@@ -19,8 +19,8 @@ func TestOnlyTheKeyOfTheAccountOpensTheEndpoint(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	alice, bob, carol := newKey(t), newKey(t), newKey(t)
-	one := s.add("n1", Account{"alice", []string{alice.line}}, Account{"bob", []string{"# no key", bob.line}})
-	two := s.add("n2", Account{"carol", []string{carol.line}}, Account{"empty", nil})
+	one := s.add("n1", Account{Login: "alice", Keys: []string{alice.line}}, Account{Login: "bob", Keys: []string{"# no key", bob.line}})
+	two := s.add("n2", Account{Login: "carol", Keys: []string{carol.line}}, Account{Login: "empty", Keys: nil})
 	for _, c := range []struct {
 		name, user string
 		key        key
@@ -74,7 +74,7 @@ func TestEndpointShowsEachHostKey(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	alice, old := newKey(t), ecdsaKey(t)
-	m := s.add("n1", Account{"alice", []string{alice.line}})
+	m := s.add("n1", Account{Login: "alice", Keys: []string{alice.line}})
 	m.endpoint.HostKey = slices.Concat(m.host.pem, old.pem)
 	if err := s.manager.SetEndpoint(m.endpoint, m.public, nil); err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestFailedLoginsAreLogged(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	alice := newKey(t)
-	m := s.add("n1", Account{"alice", []string{alice.line}})
+	m := s.add("n1", Account{Login: "alice", Keys: []string{alice.line}})
 	p := s.client(alice)
 	p.addKnownHost("n1", m.port, m.host, "\tUser alice")
 	if r := p.run("ssh", "n1", "true"); r.status != 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"patchbay/am/fdsocket"
+	"patchbay/inventory/local/agent"
 )
 
 // Argv0 is the program name with which the binary runs as the gateway.
@@ -22,10 +23,7 @@ const User = "gateway"
 
 // Account is a login at a node. Keys are lines of authorized_keys; invalid lines are
 // ignored.
-type Account struct {
-	Login string
-	Keys  []string
-}
+type Account = agent.Account
 
 // Endpoint describes one node to the gateway: its accounts, keys and listeners.
 type Endpoint struct {

@@ -28,7 +28,7 @@ func newSiteWithClient(t testing.TB) (*site, *testNode, *client) {
 	t.Helper()
 	s, _, _ := newSite(t)
 	k := newKey(t)
-	m := s.add("n1", Account{"alice", []string{k.line}})
+	m := s.add("n1", Account{Login: "alice", Keys: []string{k.line}})
 	p := s.client(k)
 	p.addKnownHost("node", m.port, m.host, "\tUser alice")
 	return s, m, p

@@ -21,7 +21,7 @@ func verifyContext(t testing.TB) context.Context {
 func TestVerifyLoginTriesEachAccount(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
-	m := s.add("n1", Account{"alice", []string{newKey(t).line}}, Account{"bob", []string{newKey(t).line}})
+	m := s.add("n1", Account{Login: "alice", Keys: []string{newKey(t).line}}, Account{Login: "bob", Keys: []string{newKey(t).line}})
 	if err := s.manager.VerifyLogin(verifyContext(t), "n1"); err != nil {
 		t.Error("with a public endpoint:", err)
 	}
@@ -46,7 +46,7 @@ func TestVerifyLoginTriesEachAccount(t *testing.T) {
 func TestVerifyLoginWithFailingShell(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
-	s.add("n1", Account{"alice", []string{newKey(t).line}})
+	s.add("n1", Account{Login: "alice", Keys: []string{newKey(t).line}})
 	for line, proven := range map[string]bool{
 		"exit 1": true, "echo no >&2; exit 127": true, "kill -9 $$": true,
 		`test -z "$SSH_CLIENT$SSH_CONNECTION" || exit 255`: true,  // by which bash knows to read the user's files
@@ -64,7 +64,7 @@ func TestVerifyLoginWithFailingShell(t *testing.T) {
 func TestVerifyLoginAtAddress(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
-	far := s.add("far", Account{"alice", []string{newKey(t).line}})
+	far := s.add("far", Account{Login: "alice", Keys: []string{newKey(t).line}})
 	d := Endpoint{Node: "near", Address: far.public.Addr().String()}
 	public := listen(t)
 	for _, l := range []net.Listener{public, nil} {
@@ -93,7 +93,7 @@ func TestConcurrentVerifyLogins(t *testing.T) {
 	s, _, _ := newSite(t)
 	k := newKey(t)
 	for i := range 40 {
-		s.add(fmt.Sprintf("n%d", i), Account{"alice", []string{k.line}}, Account{"bob", []string{k.line}})
+		s.add(fmt.Sprintf("n%d", i), Account{Login: "alice", Keys: []string{k.line}}, Account{Login: "bob", Keys: []string{k.line}})
 	}
 	var all sync.WaitGroup
 	for i := range 40 {

@@ -113,7 +113,7 @@ func (nc *nodeController) setEndpoint(rec *record, users []user, insideKeys []st
 		return asUserError("its host key cannot be read", err)
 	}
 	d := gateway.Endpoint{
-		Node: nc.id, Names: []string{endpointName(rec.Desired.Hostname, nc.id)}, Accounts: append(gatewayAccounts(users), rootAccount(users)...),
+		Node: nc.id, Names: []string{endpointName(rec.Desired.Hostname, nc.id)}, Accounts: append(accountsOf(users), rootAccount(users)...),
 		HostKey: hostKey, InsideKeys: insideKeys,
 	}
 	if nc.slice != nil {

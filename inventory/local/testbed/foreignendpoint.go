@@ -247,7 +247,7 @@ func (t *Testbed) openForeignEndpoint(d *foreignEndpoint) error {
 		return err
 	}
 	err = t.gateway.SetEndpoint(gateway.Endpoint{
-		Node: d.id, Slice: d.id, Names: []string{d.endpointName()}, Accounts: gatewayAccounts(users), Address: d.Address,
+		Node: d.id, Slice: d.id, Names: []string{d.endpointName()}, Accounts: accountsOf(users), Address: d.Address,
 	}, d.public, nil)
 	if err != nil {
 		// The gateway may have accepted the endpoint despite the error.

@@ -355,7 +355,7 @@ func (nc *nodeController) configure(ctx context.Context, r *round) error {
 	var facts agent.Facts
 	if err == nil {
 		facts, err = agent.Configure(ctx, c, agent.Configuration{
-			Hostname: r.rec.Desired.hostname(nc.id), Accounts: agentAccounts(r.users), Key: r.key.private, PublicKey: r.key.public,
+			Hostname: r.rec.Desired.hostname(nc.id), Accounts: accountsOf(r.users), Key: r.key.private, PublicKey: r.key.public,
 			Motd:  motd(r.rec, nc.id, nc.t.settings.Outbound),
 			Hosts: r.peers.hostsLines(nc), KnownHosts: r.peers.knownHosts, NameServer: nc.t.nameServer(),
 		})

@@ -71,7 +71,7 @@ func isOneLine(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) < 0
 }
 
-func agentAccounts(users []user) []agent.Account {
+func accountsOf(users []user) []agent.Account {
 	all := make([]agent.Account, len(users))
 	for i, u := range users {
 		all[i] = agent.Account{Login: u.Login, Keys: u.Keys}
@@ -79,17 +79,9 @@ func agentAccounts(users []user) []agent.Account {
 	return all
 }
 
-func gatewayAccounts(users []user) []gateway.Account {
-	all := make([]gateway.Account, len(users))
-	for i, u := range users {
-		all[i] = gateway.Account{Login: u.Login, Keys: u.Keys}
-	}
-	return all
-}
-
 // rootAccount has the keys of all accounts, since each account has the rights of root. It
 // returns nil if there are no accounts. Manifests do not list root.
-func rootAccount(users []user) []gateway.Account {
+func rootAccount(users []user) []agent.Account {
 	var keys []string
 	for _, u := range users {
 		keys = append(keys, u.Keys...)
@@ -97,5 +89,5 @@ func rootAccount(users []user) []gateway.Account {
 	if len(users) == 0 {
 		return nil
 	}
-	return []gateway.Account{{Login: gateway.Root, Keys: keys}}
+	return []agent.Account{{Login: gateway.Root, Keys: keys}}
 }
