@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -220,11 +219,6 @@ func serverCertificates(c *call) (xmlrpc.Value, error) {
 	}, nil
 }
 
-// encodePEM leaves out what a server may have written beside a certificate.
-func encodePEM(c *cert.Certificate) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
-}
-
 // VerifiedServer holds the certificates of a server that VerifyServer has accepted.
 type VerifiedServer struct {
 	// Authority is the certificate of the root, and Certificates those of the listener, in PEM.
@@ -258,7 +252,8 @@ func VerifyServer(answer xmlrpc.Value, invitation string, leaf []byte) (s Verifi
 	if err := ma[0].CheckSignatureFrom(root[0].Certificate); err != nil {
 		return s, fmt.Errorf("the certificate of the member authority: %w", err)
 	}
-	s.Authority = encodePEM(root[0])
+	// What the server may have written beside a certificate is left out.
+	s.Authority = trial.EncodeCertificate(root[0])
 	var certificates [][]byte
 	shown := false
 	values, _ := f["server_certificates"].([]xmlrpc.Value)
@@ -270,7 +265,7 @@ func VerifyServer(answer xmlrpc.Value, invitation string, leaf []byte) (s Verifi
 		}
 		shown = shown || bytes.Equal(one[0].Raw, leaf)
 		certificates = append(certificates, []byte(text))
-		s.Certificates = append(s.Certificates, encodePEM(one[0])...)
+		s.Certificates = append(s.Certificates, trial.EncodeCertificate(one[0])...)
 	}
 	signature, _ := f["signature"].([]byte)
 	key, _ := ma[0].PublicKey.(*rsa.PublicKey)

@@ -132,7 +132,7 @@ func (a *Authority) newSigner(name string, h subject, issuer *signer, now time.T
 	if err := writeNew(filepath.Join(a.dir, name+".key"), encodeKey(s.key), mode); err != nil {
 		return s, err
 	}
-	return s, writeNew(filepath.Join(a.dir, name+".pem"), encodeCertificate(s.cert), 0o644)
+	return s, writeNew(filepath.Join(a.dir, name+".pem"), EncodeCertificate(s.cert), 0o644)
 }
 
 // URN returns the name of the slice authority.
@@ -144,11 +144,11 @@ func (a *Authority) Expires() time.Time { return a.root.NotAfter }
 
 // Certificate returns the root's certificate in PEM. A server that accepts the
 // authority's users must have it as a trust anchor.
-func (a *Authority) Certificate() []byte { return encodeCertificate(a.root) }
+func (a *Authority) Certificate() []byte { return EncodeCertificate(a.root) }
 
 // Services returns the certificates of the slice authority and the member authority in PEM.
 func (a *Authority) Services() (sa, ma []byte) {
-	return encodeCertificate(a.sa.cert), encodeCertificate(a.ma.cert)
+	return EncodeCertificate(a.sa.cert), EncodeCertificate(a.ma.cert)
 }
 
 // SignAsMember returns the member authority's signature of a text, RSA PKCS #1 version 1.5 with

@@ -15,14 +15,15 @@ import (
 	"patchbay/credentials/cert"
 )
 
-func encodeCertificate(c *cert.Certificate) []byte {
+// EncodeCertificate returns the certificate in PEM.
+func EncodeCertificate(c *cert.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
 func encodeChain(list []*cert.Certificate) []byte {
 	var b []byte
 	for _, c := range list {
-		b = append(b, encodeCertificate(c)...)
+		b = append(b, EncodeCertificate(c)...)
 	}
 	return b
 }

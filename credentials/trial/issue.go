@@ -99,5 +99,5 @@ func SelfSigned(key *rsa.PrivateKey, now time.Time) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encodeCertificate(c), nil
+	return EncodeCertificate(c), nil
 }
