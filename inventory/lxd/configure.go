@@ -16,6 +16,7 @@ import (
 
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/lxd/inside"
+	"patchbay/rspec/hostname"
 )
 
 const (
@@ -34,7 +35,7 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 		return err
 	}
 	config := inside.Config{
-		Configuration: agent.Configuration{Hostname: cmp.Or(shortName(n.Hostname), "node"), Accounts: accounts},
+		Configuration: agent.Configuration{Hostname: cmp.Or(hostname.Short(n.Hostname), "node"), Accounts: accounts},
 		HostKeys:      private,
 	}
 	var known string
@@ -123,9 +124,4 @@ func (w *worker) acceptAddresses(ctx context.Context, n *node, reported []string
 		accepted = append(accepted, ip.String())
 	}
 	return accepted, nil
-}
-
-func shortName(host string) string {
-	short, _, _ := strings.Cut(host, ".")
-	return short
 }

@@ -44,7 +44,7 @@ func SetNames(peers []Peer) {
 		}
 	}
 	for i := range peers {
-		if short := shortName(peers[i].Hostname); IsName(short) {
+		if short := Short(peers[i].Hostname); IsName(short) {
 			claim(i, short)
 		}
 	}
@@ -56,7 +56,7 @@ func SetNames(peers []Peer) {
 	for i := range peers {
 		p := &peers[i]
 		p.Names = nil
-		for _, name := range []string{p.Hostname, shortName(p.Hostname), p.ClientID} {
+		for _, name := range []string{p.Hostname, Short(p.Hostname), p.ClientID} {
 			if of, ok := owner[lower(name)]; ok && of == i && !slices.Contains(p.Names, name) {
 				p.Names = append(p.Names, name)
 			}
@@ -100,7 +100,8 @@ func setAliases(peers []Peer, owner map[string]int) {
 	}
 }
 
-func shortName(host string) string {
+// Short returns the first label of a host name.
+func Short(host string) string {
 	short, _, _ := strings.Cut(host, ".")
 	return short
 }
