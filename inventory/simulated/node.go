@@ -81,7 +81,7 @@ func (n *node) report(now time.Time, domain string) provider.Resource {
 		provider.AttrClientID:      n.ClientID,
 		provider.AttrSliceURN:      n.SliceURN,
 		provider.AttrSliverURN:     n.SliverURN,
-		provider.AttrUsers:         nonNil(n.Users),
+		provider.AttrUsers:         append([]string{}, n.Users...), // JSON has [] for none
 		provider.AttrInterfaces:    n.ports(),
 		provider.AttrState:         provider.StateReady,
 		provider.AttrAddresses:     []string{address(n.Place)},
@@ -112,14 +112,6 @@ func (n *node) report(now time.Time, domain string) provider.Resource {
 		r[provider.AttrHostKeys] = []string{hostKey(n.Name)}
 	}
 	return r
-}
-
-// nonNil makes JSON have [] for nil.
-func nonNil(l []string) []string {
-	if l == nil {
-		return []string{}
-	}
-	return l
 }
 
 func (n *node) ports() []string {
