@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"patchbay/am"
@@ -197,7 +198,7 @@ func addCause(e *Event, cause *am.JournalEntry) {
 	}
 }
 
-func shorten(text string) string { return text[:min(len(text), maxText)] }
+func shorten(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "") }
 
 // send leaves out hooks for which accept returns false. A nil accept accepts all hooks.
 func (o *events) send(w Kind, slice urn.URN, e Event, accept func(*Hook) bool) {

@@ -302,8 +302,7 @@ func (w *worker) failed(e entry, failures int, err error) {
 	}
 	s.Failures++
 	w.unlogged++
-	s.Error = err.Error()
-	s.Error = strings.ToValidUTF8(s.Error[:min(len(s.Error), maxText)], "")
+	s.Error = shorten(err.Error())
 	if now := time.Now(); now.After(w.mutedUntil) {
 		w.r.cfg.Log.Warn("a hook did not take an event; it will be sent again", "hook", w.hook.Name, "event", e.id, "slice", e.slice,
 			"attempt", failures, "failures", w.unlogged, "error", err)

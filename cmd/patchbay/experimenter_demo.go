@@ -153,10 +153,7 @@ func (d *demo) print(text string) {
 			fmt.Fprintf(d.out, "    … %d more lines\n", len(lines)-most)
 			return
 		}
-		if len(line) > cut {
-			line = strings.ToValidUTF8(line[:cut-3], "") + "…"
-		}
-		fmt.Fprintf(d.out, "    %s\n", line)
+		fmt.Fprintf(d.out, "    %s\n", display.Cut(line, cut))
 	}
 }
 

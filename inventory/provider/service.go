@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"patchbay/am"
 )
@@ -141,10 +140,7 @@ func lastLines(text string, limit int) string {
 	}, strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\r\n", "\n"))
 	text = strings.TrimRight(text, "\n\t ")
 	if len(text) > limit {
-		text = text[len(text)-limit:]
-		for text != "" && !utf8.RuneStart(text[0]) {
-			text = text[1:]
-		}
+		text = strings.ToValidUTF8(text[len(text)-limit:], "")
 	}
 	return text
 }

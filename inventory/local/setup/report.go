@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 )
 
 // Argv0 is the name under which this executable is the setup program.
@@ -125,14 +124,7 @@ func printable(s, allowed string) string {
 // Tail returns the end of s as printable lines, at most limit bytes.
 func Tail(s string, limit int) string {
 	s = printable(s, "\n\t")
-	if len(s) <= limit {
-		return s
-	}
-	s = s[len(s)-limit:]
-	for s != "" && !utf8.RuneStart(s[0]) {
-		s = s[1:]
-	}
-	return s
+	return strings.ToValidUTF8(s[max(0, len(s)-limit):], "")
 }
 
 // ReadReports reads the reports of a node from r and calls handle for each. It returns after
