@@ -29,7 +29,7 @@ const allowedImports = `
 0  schemas
 0  inventory/suggest
 0  rspec/match
-0  rspec/setup
+0  rspec/step
 0  rspec/hostname
 0  inventory/nameset
 0  credentials/rule
@@ -44,28 +44,28 @@ const allowedImports = `
 0  am/durable                     github.com/google/renameio/v2
 0  am/display
 1  am/clock                       golang.org/x/sys
-1  am                             am/urn rspec/hostname rspec/setup
+1  am                             am/urn rspec/hostname rspec/step
 1  schemas/yamlfile               inventory/suggest go.yaml.in/yaml/v3
 1  schemas/xmltree                am/display credentials/rule schemas C github.com/lestrrat-go/libxml2
 1  credentials/cert               am/display am/urn credentials/rule golang.org/x/crypto
 2  credentials/dsig               am/display credentials/cert credentials/rule schemas/xmltree golang.org/x/crypto
-2  inventory                      am am/urn inventory/nameset rspec/match rspec/setup schemas/yamlfile go.yaml.in/yaml/v3 golang.org/x/sys
+2  inventory                      am am/urn inventory/nameset rspec/match rspec/step schemas/yamlfile go.yaml.in/yaml/v3 golang.org/x/sys
 3  credentials                    am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
 3  credentials/trial              am/durable am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
 4  credentials/trial/trialtest    am/urn credentials/trial
-3  rspec                          am/urn inventory/suggest rspec/hostname rspec/match rspec/setup schemas schemas/xmltree
+3  rspec                          am/urn inventory/suggest rspec/hostname rspec/match rspec/step schemas schemas/xmltree
 3  inventory/provider             am am/display am/executable am/urn rspec/match go.yaml.in/yaml/v3
 3  am/store                       am am/durable am/fileowner am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest am inventory/provider rspec/match github.com/google/uuid
 3  am/maintenance                 am/durable am/fileowner inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
 4  rspec/generate                 inventory rspec rspec/match schemas
-5  rspec/radl                     am/display am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup rspec/view schemas schemas/xmltree go.yaml.in/yaml/v3
-5  rspec/blueprint                am/display inventory inventory/suggest rspec rspec/generate rspec/hostname rspec/match rspec/setup schemas/yamlfile go.yaml.in/yaml/v3
+5  rspec/radl                     am/display am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/step rspec/view schemas schemas/xmltree go.yaml.in/yaml/v3
+5  rspec/blueprint                am/display inventory inventory/suggest rspec rspec/generate rspec/hostname rspec/match rspec/step schemas/yamlfile go.yaml.in/yaml/v3
 6  rspec/compile                  inventory rspec rspec/blueprint rspec/generate rspec/radl golang.org/x/sys
 2  rspec/view                     am/urn schemas schemas/xmltree
 3  rspec/draw                     am/display rspec/view
 4  rspec/manifesttest
-4  inventory/simulated            am/display inventory/provider rspec/setup schemas/yamlfile go.yaml.in/yaml/v3
+4  inventory/simulated            am/display inventory/provider rspec/step schemas/yamlfile go.yaml.in/yaml/v3
 4  am/lease                       am am/store am/urn
 4  am/policy                      am am/display am/urn inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
 4  am/audit                       am am/display am/fileowner am/store am/urn
@@ -73,7 +73,7 @@ const allowedImports = `
 5  am/work                        am am/lease am/store am/urn inventory/provider github.com/google/uuid
 5  am/dryrun                      am am/urn inventory/provider
 5  am/hook                        am am/executable am/store am/urn golang.org/x/sys
-5  am/service                     am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory inventory/suggest rspec rspec/hostname rspec/match rspec/setup github.com/google/uuid
+5  am/service                     am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory inventory/suggest rspec rspec/hostname rspec/match rspec/step github.com/google/uuid
 6  am/operate                     am am/binder am/display am/lease am/maintenance am/policy am/store am/urn inventory inventory/suggest rspec
 7  am/modeltest
 6  am/api                         am am/service am/store am/urn am/xmlrpc credentials rspec schemas golang.org/x/crypto
@@ -81,10 +81,10 @@ const allowedImports = `
 7  am/server                      am am/api am/audit am/budget am/display am/xmlrpc github.com/prometheus/client_golang
 7  am/client                      am am/xmlrpc github.com/kolo/xmlrpc
 7  am/authority                   am am/api am/display am/durable am/fileowner am/urn am/xmlrpc credentials credentials/cert credentials/trial inventory/suggest github.com/google/uuid go.etcd.io/bbolt
-8  am/experiment                  am am/client am/urn rspec rspec/hostname rspec/radl rspec/setup rspec/view schemas/xmltree go.yaml.in/yaml/v3
+8  am/experiment                  am am/client am/urn rspec rspec/hostname rspec/radl rspec/step rspec/view schemas/xmltree go.yaml.in/yaml/v3
 8  am/conformance                 am/client am/urn am/xmlrpc credentials/trial rspec/view schemas schemas/xmltree golang.org/x/crypto
 8  am/site                        am am/api am/audit am/authority am/clock am/display am/dryrun am/durable am/fdsocket am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/server am/service am/store am/supervisor am/urn am/work credentials credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/suggest rspec rspec/blueprint rspec/compile schemas/yamlfile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
-9  am/site/check                  am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest inventory/suggest rspec rspec/blueprint rspec/compile rspec/setup schemas schemas/xmltree schemas/yamlfile go.yaml.in/yaml/v3
+9  am/site/check                  am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest inventory/suggest rspec rspec/blueprint rspec/compile rspec/step schemas schemas/xmltree schemas/yamlfile go.yaml.in/yaml/v3
 9  am/site/create                 am/executable am/site am/urn credentials/trial inventory inventory/osinfo inventory/provider inventory/simulated golang.org/x/sys
 9  am/client/userfolder           am/authority am/display am/fileowner am/site am/urn credentials/cert credentials/trial inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
 10  am/client/ownsite              am/client/userfolder am/display am/fileowner am/site am/site/create am/urn credentials/trial golang.org/x/sys
@@ -98,8 +98,8 @@ const allowedImports = `
 1  inventory/local/linktest       inventory/local/netspace inventory/local/sandbox golang.org/x/sys
 0  inventory/osinfo               golang.org/x/sys
 1  inventory/local/sysctl         am/durable golang.org/x/sys
-1  inventory/local/setup          am/durable rspec/setup github.com/ulikunitz/xz golang.org/x/sys
-3  inventory/local/steprunner     inventory inventory/local/setup rspec/setup golang.org/x/sys
+1  inventory/local/setup          am/durable rspec/step github.com/ulikunitz/xz golang.org/x/sys
+3  inventory/local/steprunner     inventory inventory/local/setup rspec/step golang.org/x/sys
 1  inventory/local/agent          am/fdsocket rspec/hostname github.com/pkg/sftp golang.org/x/sys
 2  inventory/local/node           am/fdsocket inventory/local/agent inventory/local/cgroup inventory/local/sandbox rspec/hostname golang.org/x/sys
 2  inventory/local/gateway        am/fdsocket am/supervisor inventory/local/agent inventory/local/sandbox golang.org/x/crypto golang.org/x/sys
@@ -110,9 +110,9 @@ const allowedImports = `
 3  inventory/local/image          inventory/local/node golang.org/x/sys
 4  inventory/local/doctor         inventory/local/cgroup inventory/local/egress inventory/local/fabric inventory/local/image inventory/local/node inventory/local/sandbox inventory/local/sysctl inventory/local/vswitch golang.org/x/sys
 5  inventory/local                am/display am/fdsocket inventory/provider inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
-6  inventory/local/testbed        am/durable am/fdsocket am/fileowner am/supervisor inventory inventory/local inventory/local/agent inventory/local/egress inventory/local/fabric inventory/local/gateway inventory/local/hostalloc inventory/local/image inventory/local/node inventory/local/setup inventory/local/steprunner inventory/local/sysctl inventory/local/vswitch inventory/osinfo inventory/provider rspec/hostname rspec/match rspec/setup schemas/yamlfile golang.org/x/crypto golang.org/x/sys
+6  inventory/local/testbed        am/durable am/fdsocket am/fileowner am/supervisor inventory inventory/local inventory/local/agent inventory/local/egress inventory/local/fabric inventory/local/gateway inventory/local/hostalloc inventory/local/image inventory/local/node inventory/local/setup inventory/local/steprunner inventory/local/sysctl inventory/local/vswitch inventory/osinfo inventory/provider rspec/hostname rspec/match rspec/step schemas/yamlfile golang.org/x/crypto golang.org/x/sys
 6  inventory/lxd/inside           am/durable inventory/local/agent inventory/local/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
-7  inventory/lxd                  am/display am/durable am/fileowner am/maintenance inventory inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider rspec/hostname rspec/match rspec/setup schemas/yamlfile github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys
+7  inventory/lxd                  am/display am/durable am/fileowner am/maintenance inventory inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider rspec/hostname rspec/match rspec/step schemas/yamlfile github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys
 8  cmd/patchbay-lxd               am/fileowner inventory/local/agent inventory/local/setup inventory/lxd inventory/lxd/inside github.com/spf13/cobra golang.org/x/sys
 8  cmd/patchbay-local             am/fdsocket inventory inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/linktest inventory/local/node inventory/local/setup inventory/local/testbed inventory/local/vswitch inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `

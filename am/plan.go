@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // DefaultSetupLimit is the longest time of a plan whose request gives none.
@@ -125,7 +125,7 @@ func (s *Sliver) HasStages() bool {
 
 // HasUninstall reports whether the sliver has steps for its removal.
 func (s *Sliver) HasUninstall() bool {
-	return slices.ContainsFunc(s.Setup, func(x setup.Step) bool { return x.Operation == setup.Uninstall })
+	return slices.ContainsFunc(s.Setup, func(x step.Step) bool { return x.Operation == step.Uninstall })
 }
 
 func waitsForEnd(background *bool) bool { return background != nil && !*background }
@@ -172,7 +172,7 @@ func (s *Sliver) StageEnded(stage int) bool {
 		if !x.InPlan() || x.Stage != stage || state == StepDone && stage <= s.Desired.Stage {
 			continue
 		}
-		mayRun := stage == 0 && s.Desired.Stage >= 0 && s.Observed.State == "ready" && x.Kind == setup.Execute && !waitsForEnd(x.Background)
+		mayRun := stage == 0 && s.Desired.Stage >= 0 && s.Observed.State == "ready" && x.Kind == step.Execute && !waitsForEnd(x.Background)
 		running = running || state == StepRunning
 		if !mayRun || !running || state == StepFailed {
 			return false
@@ -246,7 +246,7 @@ func (s *Sliver) MayRaise(stage int) bool {
 	if !s.InPlan() || !s.Desired.Present || s.Observed.State != "" && s.Observed.Stage != s.Desired.Stage {
 		return false
 	}
-	return slices.ContainsFunc(s.Setup, func(x setup.Step) bool {
+	return slices.ContainsFunc(s.Setup, func(x step.Step) bool {
 		return x.InPlan() && x.Stage > s.Desired.Stage && x.Stage <= stage
 	})
 }

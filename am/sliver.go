@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"patchbay/am/urn"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // Slice is this aggregate's record of an experimenter's slice. The record exists
@@ -69,8 +69,8 @@ type Sliver struct {
 	Features []Feature `json:",omitempty"`
 	// Interfaces are in the order of the request.
 	Interfaces []Interface `json:",omitempty"`
-	// Setup lists the steps of the node in the order of setup.Plan.
-	Setup []setup.Step `json:",omitempty"`
+	// Setup lists the steps of the node in the order of step.Plan.
+	Setup []step.Step `json:",omitempty"`
 	// SetupLimit is the longest time from the first node that is ready for steps to the end of
 	// the plan; 0: the default.
 	SetupLimit time.Duration `json:",omitempty"`
@@ -155,7 +155,7 @@ type Desired struct {
 	// Stage is the highest stage of Setup that may run. The runner raises it when the stage
 	// before has ended on all nodes of the document. It is -1 at the lowest.
 	Stage int `json:",omitempty"`
-	// Uninstall means that the steps for setup.Uninstall are done before the removal.
+	// Uninstall means that the steps for step.Uninstall are done before the removal.
 	Uninstall bool `json:",omitempty"`
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 // StepState is the state of a step as the provider reports it; the value is the
@@ -35,7 +35,7 @@ type StepReport struct {
 
 // StepName returns the name of step i, such as "install 1 of 2". It counts only the steps of
 // the same kind.
-func (s *Sliver) StepName(i int) string { return setup.StepName(s.Setup, i) }
+func (s *Sliver) StepName(i int) string { return plan.StepName(s.Setup, i) }
 
 func (s *Sliver) eachReported(f func(i int, r *StepReport)) {
 	for i := range min(len(s.Setup), len(s.Observed.Services)) {

@@ -4,15 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 func TestStepsAreNamed(t *testing.T) {
-	s := Sliver{Setup: []setup.Step{
-		{Kind: setup.Install, URL: "http://example.org/a.tgz"},
-		{Kind: setup.Install, URL: "http://example.org/" + strings.Repeat("é", 100)},
-		{Kind: setup.Execute, Command: "\n  cd /local\nmake"},
-		{Kind: setup.Execute, Command: "make"},
+	s := Sliver{Setup: []step.Step{
+		{Kind: step.Install, URL: "http://example.org/a.tgz"},
+		{Kind: step.Install, URL: "http://example.org/" + strings.Repeat("é", 100)},
+		{Kind: step.Execute, Command: "\n  cd /local\nmake"},
+		{Kind: step.Execute, Command: "make"},
 	}}
 	for i, want := range []string{
 		"install 1 of 2, http://example.org/a.tgz",
@@ -27,7 +27,7 @@ func TestStepsAreNamed(t *testing.T) {
 }
 
 func TestWhatBecameOfSteps(t *testing.T) {
-	steps := []setup.Step{{Kind: setup.Install, URL: "u"}, {Kind: setup.Execute, Command: "c"}, {Kind: setup.Execute, Command: "d"}}
+	steps := []step.Step{{Kind: step.Install, URL: "u"}, {Kind: step.Execute, Command: "c"}, {Kind: step.Execute, Command: "d"}}
 	for _, tt := range []struct {
 		rule              string
 		told              []StepReport

@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // CatalogueFolder is the folder of the site's catalogue, beside the inventory.
@@ -28,7 +28,7 @@ const MaxCatalogueFile = 1 << 30
 // OpenCatalogue opens a file of the catalogue in the folder. It follows no link, since root may call
 // it for a folder of another user.
 func OpenCatalogue(folder, name string) (*os.File, error) {
-	if !setup.IsCatalogueName(name) {
+	if !step.IsCatalogueName(name) {
 		return nil, fmt.Errorf("%.80q cannot be the name of a file of the catalogue", name)
 	}
 	dir, err := os.OpenFile(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -72,7 +72,7 @@ func SumOf(f *os.File) (string, error) {
 
 // catalogued returns the URL of a file in the catalogue, and remembers its digest.
 func (s *site) catalogued(n *yaml.Node, key, name string) string {
-	url := setup.CatalogueScheme + name
+	url := step.CatalogueScheme + name
 	if s.Catalogue[name] != "" {
 		return url
 	}
@@ -103,4 +103,4 @@ func changedFiles(a, b *Inventory) (list []string) {
 }
 
 // IsDelivered reports whether a URL of Software or Galaxy is that of a file which the site delivers.
-func IsDelivered(url string) bool { return strings.HasPrefix(url, setup.CatalogueScheme) }
+func IsDelivered(url string) bool { return strings.HasPrefix(url, step.CatalogueScheme) }

@@ -8,7 +8,7 @@ import (
 
 	"patchbay/am/urn"
 	"patchbay/rspec/match"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 	"patchbay/schemas/yamlfile"
 )
 
@@ -66,7 +66,7 @@ func (s *site) hasSoftware(name, version string) bool {
 // archive reads an http or https URL, or the name of a file in the catalogue, and returns a URL.
 func (s *site) archive(n *yaml.Node, key string) string {
 	text := s.Text(n, key)
-	if setup.IsCatalogueName(text) {
+	if step.IsCatalogueName(text) {
 		return s.catalogued(n, key, text)
 	}
 	u, err := url.Parse(text)

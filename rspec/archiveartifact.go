@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 	"patchbay/schemas/xmltree"
 )
 
@@ -30,7 +30,7 @@ var (
 type archiveProperties struct {
 	e               *xmltree.Element
 	reference, kind string
-	setup.ArchiveProperties
+	step.ArchiveProperties
 }
 
 // readArchives reads the properties of archives, in elements of the name. The location is the
@@ -84,7 +84,7 @@ func (r *artifactReader) readArchive(e *xmltree.Element, location string) archiv
 	return a
 }
 
-func (r *artifactReader) readAccounts(e *xmltree.Element, name string) (list []setup.Account) {
+func (r *artifactReader) readAccounts(e *xmltree.Element, name string) (list []step.Account) {
 	seen := map[uint32]bool{}
 	for c := range childElements(e) {
 		if !isInTOSCA(c) || c.Local != name {
@@ -95,7 +95,7 @@ func (r *artifactReader) readAccounts(e *xmltree.Element, name string) (list []s
 			r.refuseAt(TooBig, place{c, ""}, "leave some out", "a %s has more than %d accounts", e.Local, maxAccounts)
 			break
 		}
-		a := setup.Account{Name: trimmed(c, "name")}
+		a := step.Account{Name: trimmed(c, "name")}
 		var ok bool
 		a.ID, ok = r.readID(c, "id")
 		switch {
@@ -149,11 +149,11 @@ func (r *artifactReader) readLocation(e *xmltree.Element, a *archiveProperties) 
 func hasDotDot(p string) bool { return slices.Contains(strings.Split(p, "/"), "..") }
 
 // readSegment reads the owner and permissions of a folder. What is missing is root's and 0755.
-func (r *artifactReader) readSegment(e *xmltree.Element, target string) setup.Folder {
+func (r *artifactReader) readSegment(e *xmltree.Element, target string) step.Folder {
 	name := trimmed(e, "name")
-	f := setup.Folder{Path: path.Clean(name), Mode: "0755"}
+	f := step.Folder{Path: path.Clean(name), Mode: "0755"}
 	switch {
-	case !path.IsAbs(name) || hasDotDot(name) || !setup.IsInside(target, name):
+	case !path.IsAbs(name) || hasDotDot(name) || !step.IsInside(target, name):
 		r.wrong(place{e, "name"}, "write the path itself, or a folder above it from the root, such as "+firstFolder(target), "the segment %.80q is not part of the path %.80q", name, target)
 	case f.Path == "/":
 		r.wrong(place{e, "name"}, "leave it out", "the segment / is not possible, because the root folder never changes")
@@ -187,7 +187,7 @@ func (r *artifactReader) checkReferences(list []archiveProperties, archives []re
 }
 
 // addArchive adds to an install what its artifacts say about the archive.
-func (r *serviceReader) addArchive(e *xmltree.Element, s *setup.Step) {
+func (r *serviceReader) addArchive(e *xmltree.Element, s *step.Step) {
 	reader := artifactReader{requestParser: r.requestParser, clientID: r.n.ClientID}
 	a, t := reader.readArtifact(e, s.URL), r.templateOf(e)
 	if a.script != nil {
@@ -221,7 +221,7 @@ func (r *serviceReader) addArchive(e *xmltree.Element, s *setup.Step) {
 		return
 	}
 	var err error
-	if s.InstallPath, s.Archive, err = setup.Deploy(s.InstallPath, &of.ArchiveProperties, &use.ArchiveProperties); err != nil {
+	if s.InstallPath, s.Archive, err = step.Deploy(s.InstallPath, &of.ArchiveProperties, &use.ArchiveProperties); err != nil {
 		r.wrong(place{e, "install_path"}, "write the path once, as install_path or in the location", "node %.80q has an install without a clear target: %v", r.n.ClientID, err)
 		return
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // withArtifact returns a request with an ArtifactTemplate "a" and a node "n" with services; t: is
@@ -31,18 +31,18 @@ func contextOf(inside string) string {
 }
 
 func TestArchivesAreRead(t *testing.T) {
-	type folders = []setup.Folder
-	account := func(name string) []setup.Account { return []setup.Account{{Name: name, ID: 1001}} }
-	at := func(target, kind string, list folders) setup.Step {
-		return setup.Step{Kind: setup.Install, URL: "http://h/x/db.tar", InstallPath: target, FileType: kind,
-			Archive: &setup.Archive{Users: account("myappadm"), Groups: account("myappgrp"), Folders: list}}
+	type folders = []step.Folder
+	account := func(name string) []step.Account { return []step.Account{{Name: name, ID: 1001}} }
+	at := func(target, kind string, list folders) step.Step {
+		return step.Step{Kind: step.Install, URL: "http://h/x/db.tar", InstallPath: target, FileType: kind,
+			Archive: &step.Archive{Users: account("myappadm"), Groups: account("myappgrp"), Folders: list}}
 	}
 	segments := folders{{Path: "/myapplication", User: 1001, Group: 1001, Mode: "0755"}, {Path: "/myapplication/mydatabase", User: 1001, Group: 1001, Mode: "0754"}}
 	named := at("/myapplication/mydatabase", "tar", segments)
 	named.Archive.Users = account("other")
 	for _, tt := range []struct {
 		rule, template, in string
-		want               setup.Step
+		want               step.Step
 		remark             string
 	}{
 		{"T1 inline", ">", `<install url="http://h/x/db.tar" install_path="">` + oneArchive + `</install>`, at("/myapplication/mydatabase", "tar", segments), ""},
@@ -61,26 +61,26 @@ func TestArchivesAreRead(t *testing.T) {
 			`<b:ArchiveInformation archiveReference="http://h/web.zip"><b:ContentSourceLocation path="/web"/></b:ArchiveInformation></b:ArchiveArtifactProperties></t:Properties>` +
 			`<t:ArtifactReferences><t:ArtifactReference reference="http://h/x/db.tar"/><t:ArtifactReference reference="http://h/web.zip"/></t:ArtifactReferences>`,
 			`<install url="http://h/web.zip" s:artifact="a">` + contextOf(`<b:ContentDeploymentLocation path="/elsewhere"/>`) + `</install>`,
-			setup.Step{Kind: setup.Install, URL: "http://h/web.zip", InstallPath: "/web", Archive: &setup.Archive{}}, ""},
+			step.Step{Kind: step.Install, URL: "http://h/web.zip", InstallPath: "/web", Archive: &step.Archive{}}, ""},
 		{"a base", ` xml:base="http://h/csar/"><t:ArtifactReferences><t:ArtifactReference reference="../x/db.tar"/></t:ArtifactReferences>`, of + `install_path="/x"/>`,
-			setup.Step{Kind: setup.Install, URL: "http://h/x/db.tar", InstallPath: "/x", Archive: &setup.Archive{}}, ""},
+			step.Step{Kind: step.Install, URL: "http://h/x/db.tar", InstallPath: "/x", Archive: &step.Archive{}}, ""},
 		{"inline archive", ">", `<install url="data:,x" install_path="/x"><b:ArchiveArtifactProperties><b:ArchiveInformation archiveType=".TAR.GZ"/></b:ArchiveArtifactProperties></install>`,
-			setup.Step{Kind: setup.Install, URL: "data:,x", InstallPath: "/x", FileType: "tar.gz", Archive: &setup.Archive{}}, ""},
+			step.Step{Kind: step.Install, URL: "data:,x", InstallPath: "/x", FileType: "tar.gz", Archive: &step.Archive{}}, ""},
 		{"other namespaces inside", ">", `<install url="http://h/x/db.tar" install_path="/x"><t:ArchiveArtifactProperties><ArchiveInformation archiveReference="db.tar"><UserMap xmlns=""><User name="u" id="7"/></UserMap><x xmlns="urn:x"/></ArchiveInformation></t:ArchiveArtifactProperties></install>`,
-			setup.Step{Kind: setup.Install, URL: "http://h/x/db.tar", InstallPath: "/x", Archive: &setup.Archive{Users: []setup.Account{{Name: "u", ID: 7}}}}, ""},
+			step.Step{Kind: step.Install, URL: "http://h/x/db.tar", InstallPath: "/x", Archive: &step.Archive{Users: []step.Account{{Name: "u", ID: 7}}}}, ""},
 		{"identity", ">", `<install url="http://h/x/db.tar" install_path="/x"><b:ArchiveArtifactProperties><b:IdentityProperties><b:Property name="product" value="x"/><b:Property name="product" value="y"/></b:IdentityProperties></b:ArchiveArtifactProperties></install>`,
-			setup.Step{Kind: setup.Install, URL: "http://h/x/db.tar", InstallPath: "/x", Archive: &setup.Archive{}}, `the IdentityProperties have the name "product" twice`},
+			step.Step{Kind: step.Install, URL: "http://h/x/db.tar", InstallPath: "/x", Archive: &step.Archive{}}, `the IdentityProperties have the name "product" twice`},
 		{"unknown element", ">", `<install url="http://h/x/db.tar" install_path="/x"><b:ArchiveArtifactProperties><b:ArchiveInformation archiveReference="db.tar"><b:Users/></b:ArchiveInformation></b:ArchiveArtifactProperties></install>`,
-			setup.Step{Kind: setup.Install, URL: "http://h/x/db.tar", InstallPath: "/x", Archive: &setup.Archive{}}, `<ArchiveInformation> has an unknown element <Users>; use UserMap, GroupMap or ContentSourceLocation`},
+			step.Step{Kind: step.Install, URL: "http://h/x/db.tar", InstallPath: "/x", Archive: &step.Archive{}}, `<ArchiveInformation> has an unknown element <Users>; use UserMap, GroupMap or ContentSourceLocation`},
 		{"a script", ">", `<install url="http://h/x/db.tar" install_path="/x"><b:ScriptArtifactProperties><b:ScriptLanguage>sh</b:ScriptLanguage><b:PrimaryScript>a</b:PrimaryScript></b:ScriptArtifactProperties></install>`,
 			install("http://h/x/db.tar", "/x"), `an install with ScriptArtifactProperties; move them into an execute`},
 	} {
 		r := mustParse(t, withArtifact(tt.template, tt.in), ours())
-		var got []setup.Step
+		var got []step.Step
 		for _, q := range r.Nodes[0].Services.Steps {
 			got = append(got, q.Step)
 		}
-		if d := cmp.Diff([]setup.Step{tt.want}, got); d != "" {
+		if d := cmp.Diff([]step.Step{tt.want}, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.rule, d)
 		}
 		if remarks := strings.Join(Lines(r.Notices), "; "); tt.remark == "" && remarks != "" || !strings.Contains(remarks, tt.remark) {
@@ -92,13 +92,13 @@ func TestArchivesAreRead(t *testing.T) {
 func TestScriptArtifactsAreRead(t *testing.T) {
 	const script = `<b:ScriptArtifactProperties><b:ScriptLanguage>sh</b:ScriptLanguage><b:PrimaryScript>scripts/MySQL/configure.sh</b:PrimaryScript></b:ScriptArtifactProperties>`
 	const files = `<t:ArtifactReferences><t:ArtifactReference reference="scripts/MySQL/configure.sh"/><t:ArtifactReference reference="scripts/lib.sh"/></t:ArtifactReferences>`
-	both := []setup.File{{URL: "http://h/csar/scripts/MySQL/configure.sh", Path: "scripts/MySQL/configure.sh"}, {URL: "http://h/csar/scripts/lib.sh", Path: "scripts/lib.sh"}}
-	want := func(shell, script string, files ...setup.File) setup.Step {
-		return setup.Step{Kind: setup.Execute, Shell: shell, Script: script, Files: files}
+	both := []step.File{{URL: "http://h/csar/scripts/MySQL/configure.sh", Path: "scripts/MySQL/configure.sh"}, {URL: "http://h/csar/scripts/lib.sh", Path: "scripts/lib.sh"}}
+	want := func(shell, script string, files ...step.File) step.Step {
+		return step.Step{Kind: step.Execute, Shell: shell, Script: script, Files: files}
 	}
 	for _, tt := range []struct {
 		rule, template, in string
-		want               setup.Step
+		want               step.Step
 		remark             string
 	}{
 		{"T11 template", `xml:base="http://h/csar/"><t:Properties>` + script + `</t:Properties>` + files, `<execute shell="bash" command="sh /local/scripts/MySQL/configure.sh" s:artifact="a"/>`, want("sh", both[0].Path, both...), ""},
@@ -108,19 +108,19 @@ func TestScriptArtifactsAreRead(t *testing.T) {
 			want("sh", both[0].Path, both...), `an execute with a PrimaryScript, so "scripts/MySQL/configure.sh" runs here in place of its command; other aggregates run the command`},
 		{"without a command", `xml:base="http://h/csar/"><t:Properties>` + script + `</t:Properties>` + files, `<execute s:artifact="a"/>`, want("sh", both[0].Path, both...), ""},
 		{"absolute URL", `><t:Properties>` + script + `</t:Properties><t:ArtifactReferences><t:ArtifactReference reference="http://h/csar/scripts/MySQL/configure.sh?v=1"/></t:ArtifactReferences>`, `<execute s:artifact="a"><b:ScriptArtifactProperties><b:ScriptLanguage>http://example.org/lang/Bash</b:ScriptLanguage><b:PrimaryScript>./configure.sh</b:PrimaryScript></b:ScriptArtifactProperties></execute>`,
-			want("bash", "configure.sh", setup.File{URL: "http://h/csar/scripts/MySQL/configure.sh?v=1", Path: "configure.sh"}), ""},
+			want("bash", "configure.sh", step.File{URL: "http://h/csar/scripts/MySQL/configure.sh?v=1", Path: "configure.sh"}), ""},
 		{"absolute URL, by its end", `><t:Properties>` + script + `</t:Properties><t:ArtifactReferences><t:ArtifactReference reference="http://h/csar/scripts/MySQL/configure.sh"/></t:ArtifactReferences>`, `<execute s:artifact="a"/>`,
-			want("sh", "configure.sh", setup.File{URL: both[0].URL, Path: "configure.sh"}), ""},
-		{"data", `>`, `<execute>` + script + `<t:ArtifactReferences><t:ArtifactReference reference="data:,true"/></t:ArtifactReferences></execute>`, want("sh", both[0].Path, setup.File{URL: "data:,true", Path: both[0].Path}), ""},
+			want("sh", "configure.sh", step.File{URL: both[0].URL, Path: "configure.sh"}), ""},
+		{"data", `>`, `<execute>` + script + `<t:ArtifactReferences><t:ArtifactReference reference="data:,true"/></t:ArtifactReferences></execute>`, want("sh", both[0].Path, step.File{URL: "data:,true", Path: both[0].Path}), ""},
 		{"properties of archives", `xml:base="http://h/csar/">` + files, `<execute s:artifact="a">` + script + `<b:ArchiveArtifactProperties/></execute>`, want("sh", both[0].Path, both...), `an execute with properties of archives; move them into an install`},
 		{"unknown element", ">", `<execute shell="sh" command="x"><t:Documents/></execute>`, execute("sh", "x"), `<execute> has an unknown element <Documents>; use ArchiveArtifactProperties`},
 	} {
 		r := mustParse(t, withArtifact(tt.template, tt.in), ours())
-		var got []setup.Step
+		var got []step.Step
 		for _, q := range r.Nodes[0].Services.Steps {
 			got = append(got, q.Step)
 		}
-		if d := cmp.Diff([]setup.Step{tt.want}, got); d != "" {
+		if d := cmp.Diff([]step.Step{tt.want}, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.rule, d)
 		}
 		if remarks := strings.Join(Lines(r.Notices), "; "); tt.remark == "" && remarks != "" || !strings.Contains(remarks, tt.remark) {

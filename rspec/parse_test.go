@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"patchbay/am/urn"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 var (
@@ -229,17 +229,17 @@ func ExampleParseRequest() {
 }
 
 // services, install and execute are services of a node.
-func services(steps ...setup.Step) (s setup.Services) {
+func services(steps ...step.Step) (s step.Services) {
 	for _, x := range steps {
-		s.Steps = append(s.Steps, setup.Requested{Step: x})
+		s.Steps = append(s.Steps, step.Requested{Step: x})
 	}
 	return s
 }
 
-func install(url, path string) setup.Step {
-	return setup.Step{Kind: setup.Install, URL: url, InstallPath: path}
+func install(url, path string) step.Step {
+	return step.Step{Kind: step.Install, URL: url, InstallPath: path}
 }
 
-func execute(shell, command string) setup.Step {
-	return setup.Step{Kind: setup.Execute, Shell: shell, Command: command}
+func execute(shell, command string) step.Step {
+	return step.Step{Kind: step.Execute, Shell: shell, Command: command}
 }

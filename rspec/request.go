@@ -7,7 +7,7 @@ import (
 
 	"patchbay/am/urn"
 	"patchbay/rspec/match"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 	"patchbay/schemas/xmltree"
 )
 
@@ -143,7 +143,7 @@ type Node struct {
 	// Origin is the source of the node, if it was compiled from another language.
 	Origin Origin
 	// Services has the valid steps, with the node's properties.
-	Services setup.Services
+	Services step.Services
 	// Line and Column are the start of the node in the request, counted from 1.
 	Line, Column int
 

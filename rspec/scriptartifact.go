@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 	"patchbay/schemas/xmltree"
 )
 
@@ -45,7 +45,7 @@ func (r *artifactReader) readScriptProperties(e *xmltree.Element) *scriptPropert
 
 // addScriptFiles sets the script of an execute and its files, if it has an artifact, and reports
 // whether it has.
-func (r *serviceReader) addScriptFiles(e *xmltree.Element, s *setup.Step) bool {
+func (r *serviceReader) addScriptFiles(e *xmltree.Element, s *step.Step) bool {
 	id := r.n.ClientID
 	reader := artifactReader{requestParser: r.requestParser, clientID: id}
 	a, t := reader.readArtifact(e, ""), r.templateOf(e)
@@ -76,7 +76,7 @@ func (r *serviceReader) addScriptFiles(e *xmltree.Element, s *setup.Step) bool {
 		return true
 	}
 	primary := strings.TrimPrefix(a.script.primary, "./")
-	i := slices.IndexFunc(s.Files, func(f setup.File) bool { return f.Path == path.Clean(primary) || fits(primary, f.URL) })
+	i := slices.IndexFunc(s.Files, func(f step.File) bool { return f.Path == path.Clean(primary) || fits(primary, f.URL) })
 	if i < 0 {
 		r.wrong(place{a.script.e, ""}, "name one of the ArtifactReferences", "the PrimaryScript %.80q is no file of the artifact", primary)
 		return true
@@ -93,10 +93,10 @@ func (r *serviceReader) addScriptFiles(e *xmltree.Element, s *setup.Step) bool {
 
 // filesOf returns the files of a script: those with a relative reference under that path, others
 // under the last part of their URL. A data URL has no name: it is the script.
-func (r *serviceReader) filesOf(a *artifact) (files []setup.File) {
+func (r *serviceReader) filesOf(a *artifact) (files []step.File) {
 	seen := map[string]bool{}
 	for _, x := range a.references {
-		f := setup.File{URL: x.url}
+		f := step.File{URL: x.url}
 		u, err := url.Parse(x.text)
 		switch {
 		case err != nil:

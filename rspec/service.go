@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 	"patchbay/schemas/xmltree"
 )
 
@@ -125,7 +125,7 @@ func (r *serviceReader) refuseStep(k Kind, at place, remedy, format string, args
 
 func (r *serviceReader) readInstall(e *xmltree.Element) {
 	id := r.n.ClientID
-	i := setup.Step{Kind: setup.Install, URL: trimmed(e, "url"), InstallPath: trimmed(e, "install_path"), FileType: trimmed(e, "file_type")}
+	i := plan.Step{Kind: plan.Install, URL: trimmed(e, "url"), InstallPath: trimmed(e, "install_path"), FileType: trimmed(e, "file_type")}
 	if !r.isPlain {
 		r.addArchive(e, &i)
 	}
@@ -134,7 +134,7 @@ func (r *serviceReader) readInstall(e *xmltree.Element) {
 	case len(i.URL) > r.o.Limits.Command:
 		r.refuseStep(TooBig, place{e, "url"}, raiseRemedy("put the archive on a web server and write its address", "command"), "node %.80q has an install whose url has more than %d bytes", id, r.o.Limits.Command)
 	case !isFetchable(i.URL):
-		r.wrong(place{e, "url"}, "write an http, https or data URL, or "+setup.CatalogueScheme+"NAME for a file of the site's catalogue", "node %.80q has an install with the url %.80q", id, i.URL)
+		r.wrong(place{e, "url"}, "write an http, https or data URL, or "+plan.CatalogueScheme+"NAME for a file of the site's catalogue", "node %.80q has an install with the url %.80q", id, i.URL)
 	case !isInstallPath(i.InstallPath):
 		r.wrong(place{e, "install_path"}, "use an absolute path such as /local, or one that begins with ~/", "node %.80q has an install with the install_path %.80q", id, i.InstallPath)
 	}
@@ -154,7 +154,7 @@ func isFetchable(text string) bool {
 	case "data":
 		return strings.Contains(text, ",")
 	}
-	_, ok := setup.CatalogueFile(text)
+	_, ok := plan.CatalogueFile(text)
 	return ok
 }
 
@@ -164,7 +164,7 @@ func isInstallPath(s string) bool {
 
 func (r *serviceReader) readExecute(e *xmltree.Element) {
 	id := r.n.ClientID
-	x := setup.Step{Kind: setup.Execute, Shell: strings.TrimPrefix(trimmed(e, "shell"), "/bin/"), Command: value(e, "command")}
+	x := plan.Step{Kind: plan.Execute, Shell: strings.TrimPrefix(trimmed(e, "shell"), "/bin/"), Command: value(e, "command")}
 	hasScript := !r.isPlain && r.addScriptFiles(e, &x)
 	switch {
 	case hasScript || r.failed:

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 func TestServices(t *testing.T) {
@@ -16,13 +16,13 @@ func TestServices(t *testing.T) {
 		want     any    // a step, or nil if it is only copied
 		remark   string // if it is only copied
 	}{
-		{"over http", `<install url="http://example.org/a.tgz" install_path="/local"/>`, setup.Step{Kind: setup.Install, URL: "http://example.org/a.tgz", InstallPath: "/local"}, ""},
-		{"over https, with a port and a query", `<install url=" HTTPS://example.org:8443/a?b=1&amp;c=2 " install_path="/"/>`, setup.Step{Kind: setup.Install, URL: "HTTPS://example.org:8443/a?b=1&c=2", InstallPath: "/"}, ""},
-		{"data", `<install url="data:application/gzip;base64,AAAA" install_path="~"/>`, setup.Step{Kind: setup.Install, URL: "data:application/gzip;base64,AAAA", InstallPath: "~"}, ""},
-		{"below the home", `<install url="http://h/a" install_path="~/a b"/>`, setup.Step{Kind: setup.Install, URL: "http://h/a", InstallPath: "~/a b"}, ""},
-		{"file type", `<install url="http://h/a" install_path="/x" file_type="tar.gz"/>`, setup.Step{Kind: setup.Install, URL: "http://h/a", InstallPath: "/x", FileType: "tar.gz"}, ""},
+		{"over http", `<install url="http://example.org/a.tgz" install_path="/local"/>`, plan.Step{Kind: plan.Install, URL: "http://example.org/a.tgz", InstallPath: "/local"}, ""},
+		{"over https, with a port and a query", `<install url=" HTTPS://example.org:8443/a?b=1&amp;c=2 " install_path="/"/>`, plan.Step{Kind: plan.Install, URL: "HTTPS://example.org:8443/a?b=1&c=2", InstallPath: "/"}, ""},
+		{"data", `<install url="data:application/gzip;base64,AAAA" install_path="~"/>`, plan.Step{Kind: plan.Install, URL: "data:application/gzip;base64,AAAA", InstallPath: "~"}, ""},
+		{"below the home", `<install url="http://h/a" install_path="~/a b"/>`, plan.Step{Kind: plan.Install, URL: "http://h/a", InstallPath: "~/a b"}, ""},
+		{"file type", `<install url="http://h/a" install_path="/x" file_type="tar.gz"/>`, plan.Step{Kind: plan.Install, URL: "http://h/a", InstallPath: "/x", FileType: "tar.gz"}, ""},
 		{"over ftp", `<install url="ftp://example.org/a.tgz" install_path="/local"/>`, nil, `the url "ftp://example.org/a.tgz"; write an http, https or data URL`},
-		{"from the site's catalogue", `<install url="catalogue:web-1.0.tar.gz" install_path="/"/>`, setup.Step{Kind: setup.Install, URL: "catalogue:web-1.0.tar.gz", InstallPath: "/"}, ""},
+		{"from the site's catalogue", `<install url="catalogue:web-1.0.tar.gz" install_path="/"/>`, plan.Step{Kind: plan.Install, URL: "catalogue:web-1.0.tar.gz", InstallPath: "/"}, ""},
 		{"from the catalogue, with a digest", `<install url="catalogue:web.tar.gz#` + strings.Repeat("0", 64) + `" install_path="/"/>`, nil, "write an http, https or data URL"},
 		{"from the catalogue, with a path", `<install url="catalogue:../web.tar.gz" install_path="/"/>`, nil, "write an http, https or data URL"},
 		{"from a file", `<install url="/proj/a.tgz" install_path="/local"/>`, nil, "write an http, https or data URL"},
@@ -34,9 +34,9 @@ func TestServices(t *testing.T) {
 		{"another's home", `<install url="http://h/a" install_path="~alice/x"/>`, nil, "use an absolute path"},
 		{"without path", `<install url="http://h/a"/>`, nil, "use an absolute path"},
 		{"a path that no system takes", `<install url="http://h/a" install_path="/` + long + `"/>`, nil, "use an absolute path"},
-		{"sh", `<execute shell="sh" command="a"/>`, setup.Step{Kind: setup.Execute, Shell: "sh", Command: "a"}, ""},
-		{"bash by its path", `<execute shell="/bin/bash" command=" a &amp;&#10;b "/>`, setup.Step{Kind: setup.Execute, Shell: "bash", Command: " a &\nb "}, ""},
-		{"sh by its path", `<execute shell=" /bin/sh " command="a"/>`, setup.Step{Kind: setup.Execute, Shell: "sh", Command: "a"}, ""},
+		{"sh", `<execute shell="sh" command="a"/>`, plan.Step{Kind: plan.Execute, Shell: "sh", Command: "a"}, ""},
+		{"bash by its path", `<execute shell="/bin/bash" command=" a &amp;&#10;b "/>`, plan.Step{Kind: plan.Execute, Shell: "bash", Command: " a &\nb "}, ""},
+		{"sh by its path", `<execute shell=" /bin/sh " command="a"/>`, plan.Step{Kind: plan.Execute, Shell: "sh", Command: "a"}, ""},
 		{"another shell", `<execute shell="/usr/bin/perl" command="a"/>`, nil, `the shell "/usr/bin/perl"; use sh or bash`},
 		{"without shell", `<execute command="a"/>`, nil, "use sh or bash"},
 		{"without command", `<execute shell="sh"/>`, nil, "without a command"},

@@ -9,7 +9,7 @@ import (
 	"unicode"
 
 	"patchbay/rspec/match"
-	"patchbay/rspec/setup"
+	setup "patchbay/rspec/step"
 	"patchbay/schemas/xmltree"
 )
 

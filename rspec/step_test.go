@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"patchbay/rspec/setup"
+	setup "patchbay/rspec/step"
 )
 
 // prepared returns a request with the nodes "db" and "web"; web has the services. s: is the prefix

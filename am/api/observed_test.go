@@ -14,7 +14,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/am/xmlrpc"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 const withServices = `<node client_id="a"><sliver_type name="raw-pc"/><interface client_id="a:0"/><interface client_id="a:1"/><services>` +
@@ -50,7 +50,7 @@ func TestServicesAndMeansOfLinksAreTold(t *testing.T) {
 	}
 	// The record has the attributes that the provider will get.
 	s.observe("a", func(x *am.Sliver) {
-		want := []setup.Step{{Kind: setup.Install, URL: "http://example.org/ä.tgz", InstallPath: "/local"}, {Kind: setup.Execute, Shell: "bash", Command: "echo b\ntrue"}}
+		want := []step.Step{{Kind: step.Install, URL: "http://example.org/ä.tgz", InstallPath: "/local"}, {Kind: step.Execute, Shell: "bash", Command: "echo b\ntrue"}}
 		if diff := cmp.Diff(want, x.Setup); diff != "" {
 			t.Errorf("setup (-want +got):\n%s", diff)
 		}

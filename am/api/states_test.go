@@ -11,7 +11,7 @@ import (
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // expectedStates is what the API, and what clients expect of it, say of each
@@ -173,7 +173,7 @@ func in(s am.Sliver, state string) am.Sliver {
 	if s.Status.Allocation == am.Provisioned {
 		s.Expires = s.Expires.Add(24 * time.Hour)
 		s.Desired.Present = true
-		s.Setup = []setup.Step{{Kind: setup.Execute, Shell: "sh", Command: "false"}}
+		s.Setup = []step.Step{{Kind: step.Execute, Shell: "sh", Command: "false"}}
 		s.Observed.Services = []am.StepReport{{State: am.StepFailed}}
 	}
 	return s

@@ -13,7 +13,7 @@ import (
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 const testbed = `
@@ -399,7 +399,7 @@ components: [{name: host, exclusive: false, sliver_types: [container], capacity:
 		r := request(make([]string, len(tt.disks))...)
 		for i, list := range tt.disks {
 			for _, size := range list {
-				r.Nodes[i].Services.Steps = append(r.Nodes[i].Services.Steps, setup.Requested{Step: setup.Step{Kind: setup.Disk, Size: size << 10}})
+				r.Nodes[i].Services.Steps = append(r.Nodes[i].Services.Steps, step.Requested{Step: step.Step{Kind: step.Disk, Size: size << 10}})
 			}
 		}
 		b, err := bind(r, newHoldings(site(t, small)), slice("mine"))

@@ -19,7 +19,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/urn"
 	"patchbay/inventory/provider"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // errHangs is the error of a dry run that times out.
@@ -222,7 +222,7 @@ func TestEachKindHasItsCode(t *testing.T) {
 func TestADryRunAsksForAllThatASetWill(t *testing.T) {
 	b := newBench("rack")
 	s := on("rack.a")
-	s[0].Setup = []setup.Step{{Kind: setup.Execute, Shell: "sh", Command: "true"}}
+	s[0].Setup = []step.Step{{Kind: step.Execute, Shell: "sh", Command: "true"}}
 	s[0].Interfaces = []am.Interface{{ClientID: "i", Link: "l", Properties: []am.Property{{Capacity: 5}}}}
 	var should provider.Resource
 	b.doubles["rack"].sees = func(u provider.Update) { should = u.Should }
@@ -241,7 +241,7 @@ func TestDryRunOfAChange(t *testing.T) {
 	b := newBench("rack")
 	s := on("rack.a", "rack.b")
 	s[0].Desired.ChangeSerial, s[0].SliverType = 2, "vm"
-	s[0].Setup = []setup.Step{{Kind: setup.Execute, Shell: "sh", Command: "true"}}
+	s[0].Setup = []step.Step{{Kind: step.Execute, Shell: "sh", Command: "true"}}
 	d := b.doubles["rack"]
 	d.nodes["n0"] = provider.Resource{"name": "n0", "ensure": "present", "component": "rack.a", "sliver_type": "vm", "change_serial": "1"}
 	d.sees = func(u provider.Update) {

@@ -8,7 +8,7 @@ import (
 
 	"patchbay/am/client"
 	"patchbay/rspec"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 const aggregate = "urn:publicid:IDN+example.org+authority+cm"
@@ -129,11 +129,11 @@ func TestCompareRelations(t *testing.T) {
 // TestLaterSteps checks that a changed step is reported once.
 func TestLaterSteps(t *testing.T) {
 	// Steps are COMMAND STAGE NAME OPERATION, with - for none.
-	parse := func(list ...string) (steps []setup.Step) {
+	parse := func(list ...string) (steps []step.Step) {
 		for _, text := range list {
 			f := strings.Fields(text)
 			stage, _ := strconv.Atoi(f[1])
-			steps = append(steps, setup.Step{Kind: setup.Execute, Command: f[0], Stage: stage, Name: strings.Trim(f[2], "-"), Operation: strings.Trim(f[3], "-")})
+			steps = append(steps, step.Step{Kind: step.Execute, Command: f[0], Stage: stage, Name: strings.Trim(f[2], "-"), Operation: strings.Trim(f[3], "-")})
 		}
 		return steps
 	}

@@ -8,13 +8,13 @@ import (
 	"patchbay/am"
 	"patchbay/am/binder"
 	"patchbay/am/store"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // changeSteps gives a kept sliver its new steps. Those that are the same keep their reports; the
 // others wait for their stage.
-func changeSteps(x *am.Sliver, now []setup.Step, moreNodes bool) {
-	steps, from := setup.Change(x.Setup, now, moreNodes)
+func changeSteps(x *am.Sliver, now []step.Step, moreNodes bool) {
+	steps, from := step.Change(x.Setup, now, moreNodes)
 	var reports []am.StepReport
 	if len(x.Observed.Services) > 0 && len(steps) > 0 {
 		reports = make([]am.StepReport, len(steps))
@@ -45,8 +45,8 @@ func plainInterfaces(x *am.Sliver) []am.Interface {
 }
 
 // plainSteps returns the steps without the rule that is not the provider's.
-func plainSteps(x *am.Sliver) []setup.Step {
-	list := make([]setup.Step, len(x.Setup))
+func plainSteps(x *am.Sliver) []step.Step {
+	list := make([]step.Step, len(x.Setup))
 	for i := range x.Setup {
 		list[i] = x.Setup[i]
 		list[i].Again = false

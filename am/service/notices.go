@@ -11,7 +11,7 @@ import (
 	"patchbay/am/binder"
 	"patchbay/inventory"
 	"patchbay/rspec"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 const (
@@ -173,7 +173,7 @@ func (r *remarks) setupRemarks(n *rspec.Node) {
 	if r.inv.OutsideAccess != inventory.No {
 		return
 	}
-	executes, installs := n.Services.OfKind(setup.Execute), n.Services.OfKind(setup.Install)
+	executes, installs := n.Services.OfKind(step.Execute), n.Services.OfKind(step.Install)
 	for i, x := range executes {
 		if p := installer(x.Command); p != "" {
 			r.add("node", n.ClientID, "execute", "its execute %d of %d runs %s, which needs the Internet, and nodes here do not reach it; use an image that contains the packages", i+1, len(executes), p)

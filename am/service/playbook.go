@@ -14,7 +14,7 @@ import (
 	"patchbay/rspec"
 	"patchbay/rspec/hostname"
 	"patchbay/rspec/match"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 )
 
 func hasPlaybook(n *rspec.Node) bool {
-	return slices.ContainsFunc(n.Services.Steps, func(q setup.Requested) bool { return q.IsPlaybook })
+	return slices.ContainsFunc(n.Services.Steps, func(q step.Requested) bool { return q.IsPlaybook })
 }
 
 func hasPlaybooks(req *rspec.Request) bool {
@@ -76,7 +76,7 @@ func imageCapability(inv *inventory.Inventory, image, feature string) (offer mat
 
 // playbooks returns the inventory of the slice's live slivers and of the new ones, which belong to
 // the bound nodes in the same order. It chooses the master, if no live sliver is it.
-func (s *Service) playbooks(req *rspec.Request, bound []binder.Bound, live, slivers []am.Sliver) (*setup.Playbooks, error) {
+func (s *Service) playbooks(req *rspec.Request, bound []binder.Bound, live, slivers []am.Sliver) (*step.Playbooks, error) {
 	inv := s.Inventory()
 	install, err := checkPlaybooks(inv, req, bound)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Service) playbooks(req *rspec.Request, bound []binder.Bound, live, sliv
 		master = len(live) + i
 		all[master].IsMaster = true
 	}
-	p := setup.NewPlaybooks(s.hosts(bound, all, &all[master]), version)
+	p := step.NewPlaybooks(s.hosts(bound, all, &all[master]), version)
 	if limit := s.cfg.Reading.Limits.Command; limit > 0 && p.Size() > limit {
 		return nil, am.Errorf(am.TooBig, "the inventory of the playbooks takes %d bytes for %d nodes; the limit is %d; use fewer or shorter parameters, or request fewer nodes", p.Size(), len(all), limit)
 	}
@@ -137,7 +137,7 @@ func masterOf(slivers []am.Sliver, isLinux func(*am.Sliver) bool) (master int) {
 
 // hosts returns the nodes of the inventory. The bound nodes belong to the last slivers of all. The
 // parameters of the others are not known any more.
-func (s *Service) hosts(bound []binder.Bound, all []am.Sliver, master *am.Sliver) []setup.Host {
+func (s *Service) hosts(bound []binder.Bound, all []am.Sliver, master *am.Sliver) []step.Host {
 	members := map[string]int{}
 	for i := range all {
 		members[all[i].System]++
@@ -149,12 +149,12 @@ func (s *Service) hosts(bound []binder.Bound, all []am.Sliver, master *am.Sliver
 		}
 	}
 	for system, n := range members {
-		if name := setup.Variable(strings.ToUpper(system)); name != "" {
+		if name := step.Variable(strings.ToUpper(system)); name != "" {
 			common["IM_"+name+"_NUM_VMS"] = n
 		}
 	}
 	addNames(common, "IM_MASTER_", master)
-	hosts := make([]setup.Host, len(all))
+	hosts := make([]step.Host, len(all))
 	names := hostname.Name(namesOf(all))
 	for i := range all {
 		x := &all[i]
@@ -170,10 +170,10 @@ func (s *Service) hosts(bound []binder.Bound, all []am.Sliver, master *am.Sliver
 		}
 		if n := i - (len(all) - len(bound)); n >= 0 {
 			for _, p := range bound[n].Node.Services.Properties {
-				v[setup.Variable(p.Name)] = p.Value
+				v[step.Variable(p.Name)] = p.Value
 			}
 		}
-		hosts[i] = setup.Host{ClientID: x.ClientID, Name: names[i], Group: x.System, Variables: v}
+		hosts[i] = step.Host{ClientID: x.ClientID, Name: names[i], Group: x.System, Variables: v}
 	}
 	return hosts
 }

@@ -11,7 +11,7 @@ import (
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
-	"patchbay/rspec/setup"
+	setup "patchbay/rspec/step"
 )
 
 func TestImagesMustHaveAnsible(t *testing.T) {

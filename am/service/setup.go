@@ -10,7 +10,7 @@ import (
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // maxSetupBytes limits the steps of all nodes of a request. Records contain the steps, and each
@@ -20,17 +20,17 @@ const maxSetupBytes = 4 << 20
 // planSetup sets the steps of the slivers, which belong to the bound nodes in the same order. The
 // slice has the slivers in live already, and a change keeps those in kept.
 func (s *Service) planSetup(req *rspec.Request, document string, bound []binder.Bound, live, slivers []am.Sliver, kept map[string]*am.Sliver) error {
-	var playbooks *setup.Playbooks
+	var playbooks *step.Playbooks
 	if hasPlaybooks(req) {
 		var err error
 		if playbooks, err = s.playbooks(req, bound, live, slivers); err != nil {
 			return err
 		}
 	}
-	nodes := make([]setup.Node, len(slivers))
+	nodes := make([]step.Node, len(slivers))
 	for i := range slivers {
 		x := &slivers[i]
-		nodes[i] = setup.Node{ClientID: x.ClientID, Hostname: x.Hostname, SliverURN: x.URN.String(), Services: &bound[i].Node.Services}
+		nodes[i] = step.Node{ClientID: x.ClientID, Hostname: x.Hostname, SliverURN: x.URN.String(), Services: &bound[i].Node.Services}
 	}
 	isAdded := func(x am.Sliver) bool { // a call has stored it already, if it asks providers for a dry run
 		was := kept[x.ClientID]
@@ -38,7 +38,7 @@ func (s *Service) planSetup(req *rspec.Request, document string, bound []binder.
 	}
 	n, moreNodes := 0, slices.ContainsFunc(slivers, isAdded)
 	inv := s.Inventory()
-	for i, steps := range setup.Plan(slivers[0].Slice.String(), nodes, playbooks) {
+	for i, steps := range step.Plan(slivers[0].Slice.String(), nodes, playbooks) {
 		if err := deliver(inv, slivers[i].ClientID, steps); err != nil {
 			return err
 		}
@@ -61,11 +61,11 @@ func (s *Service) planSetup(req *rspec.Request, document string, bound []binder.
 }
 
 // deliver adds the digests to the files of the site's catalogue that the steps of a node fetch.
-func deliver(inv *inventory.Inventory, node string, steps []setup.Step) error {
+func deliver(inv *inventory.Inventory, node string, steps []step.Step) error {
 	for i := range steps {
 		steps[i].Files = slices.Clone(steps[i].Files) // the request has the same ones
 		for _, url := range steps[i].URLs() {
-			name, ok := setup.CatalogueFile(*url)
+			name, ok := step.CatalogueFile(*url)
 			if !ok {
 				continue
 			}
@@ -73,7 +73,7 @@ func deliver(inv *inventory.Inventory, node string, steps []setup.Step) error {
 			if sum == "" {
 				return am.Errorf(am.Unsupported, "node %.80q: the site's catalogue has no file %.80q; compile the document again, or ask the operator to put the file into the folder %s of the site and to name it in inventory.yaml, under software or galaxy", node, name, inventory.CatalogueFolder)
 			}
-			*url = setup.DeliveredURL(name, sum)
+			*url = step.DeliveredURL(name, sum)
 		}
 	}
 	return nil
@@ -143,7 +143,7 @@ func (c *continuation) reopen(v *store.View, cs *store.ChangeSet, s *am.Sliver, 
 func (s *Service) checkStages(slivers []am.Sliver) error {
 	for i := range slivers {
 		x := &slivers[i]
-		n := slices.IndexFunc(x.Setup, func(y setup.Step) bool { return !y.IsPlain() })
+		n := slices.IndexFunc(x.Setup, func(y step.Step) bool { return !y.IsPlain() })
 		if n >= 0 && !s.hasStages(x.Provider) {
 			return am.Errorf(am.Unsupported, "node %.80q: the testbed of %s runs only plain install and execute services, and %s, %s, is more (a stage, parameters, an operation, a script, an archive with owners, a file of the site's catalogue, user data or a disk); leave that out, or request another component", x.ClientID, x.ComponentName, x.StepName(n), x.Setup[n].Summary())
 		}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 var update = flag.Bool("update", false, "write testdata/schemaN.db.gz, of the schema of today only, if it is not there")
@@ -68,7 +68,7 @@ func sampleOf(schema int) sample {
 			y.NotifiedEnd, y.NotifiedBefore, y.RequestedEnd, y.ProbedUntil = hour(1), time.Duration(i+1)*time.Hour, hour(2), hour(3)
 		}
 		if schema < 3 && x.slivers[i].Setup != nil {
-			x.slivers[i].Setup = []setup.Step{{}}
+			x.slivers[i].Setup = []step.Step{{}}
 		}
 	}
 	return x

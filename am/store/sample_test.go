@@ -13,7 +13,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/urn"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // sampleSite is the site of the stores in testdata.
@@ -78,7 +78,7 @@ func sampleRecords() sample {
 		case 4:
 			s.Desired.Accounts = []am.Account{{Login: "user", User: user, Keys: []string{"ssh-ed25519 AAAA user"}}}
 			s.Interfaces = []am.Interface{{ClientID: "node4:if0"}}
-			s.Setup = []setup.Step{{Kind: setup.Install, URL: "http://example.org/a.tgz", InstallPath: "/local", FileType: "tar.gz"}}
+			s.Setup = []step.Step{{Kind: step.Install, URL: "http://example.org/a.tgz", InstallPath: "/local", FileType: "tar.gz"}}
 			s.PublicAddress = netip.MustParseAddr("192.0.2.44")
 			s.Observed = am.Observed{
 				State: "ready", Addresses: []string{"10.0.0.4"}, Logins: []string{"pc4.example.org:22"}, HostKeys: []string{"ssh-ed25519 BBBB"},

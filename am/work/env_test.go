@@ -17,7 +17,7 @@ import (
 	"patchbay/am/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
-	"patchbay/rspec/setup"
+	setup "patchbay/rspec/step"
 )
 
 var (

@@ -12,7 +12,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/inventory/provider"
-	"patchbay/rspec/setup"
+	setup "patchbay/rspec/step"
 )
 
 // A crew runs the steps of the double's nodes as described under "Stages" in PROVIDER.md. The

@@ -10,7 +10,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/inventory/provider"
-	"patchbay/rspec/setup"
+	setup "patchbay/rspec/step"
 )
 
 // asks gives services to an allocated sliver.

@@ -14,7 +14,7 @@ import (
 
 	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
-	plan "patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 // approach brings the node one step closer to what is wanted, from whatever state it is in. It

@@ -15,7 +15,7 @@ import (
 
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/local/steprunner"
-	plan "patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 const (

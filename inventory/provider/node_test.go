@@ -13,7 +13,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/urn"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 const hostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
@@ -59,8 +59,8 @@ func TestDesiredNode(t *testing.T) {
 }
 
 func TestStageOfADesiredNode(t *testing.T) {
-	steps := []setup.Step{{Kind: setup.Execute, Shell: "sh", Command: "true"}}
-	farewell := append(steps, setup.Step{Kind: setup.Execute, Operation: setup.Uninstall, Shell: "sh", Command: "true"})
+	steps := []step.Step{{Kind: step.Execute, Shell: "sh", Command: "true"}}
+	farewell := append(steps, step.Step{Kind: step.Execute, Operation: step.Uninstall, Shell: "sh", Command: "true"})
 	for _, tt := range []struct {
 		rule string
 		s    am.Sliver

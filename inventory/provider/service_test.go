@@ -10,14 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 func TestNewNode(t *testing.T) {
-	s := &am.Sliver{Desired: am.Desired{Present: true}, Features: []am.Feature{{Feature: "memory.size", Value: "2G"}}, Setup: []setup.Step{
-		{Kind: setup.Install, URL: "https://example.org/a?b=<&>", InstallPath: "/opt", FileType: "tar.gz"},
-		{Kind: setup.Install, URL: "data:,x", InstallPath: "~/x"},
-		{Kind: setup.Execute, Shell: "bash", Command: "echo \"é\"\n\tdone"},
+	s := &am.Sliver{Desired: am.Desired{Present: true}, Features: []am.Feature{{Feature: "memory.size", Value: "2G"}}, Setup: []step.Step{
+		{Kind: step.Install, URL: "https://example.org/a?b=<&>", InstallPath: "/opt", FileType: "tar.gz"},
+		{Kind: step.Install, URL: "data:,x", InstallPath: "~/x"},
+		{Kind: step.Execute, Shell: "bash", Command: "echo \"é\"\n\tdone"},
 	}}
 	steps := []string{
 		`{"kind":"install","url":"https://example.org/a?b=<&>","install_path":"/opt","file_type":"tar.gz"}`,

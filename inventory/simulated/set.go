@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"patchbay/inventory/provider"
-	"patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 type update = provider.CallUpdate[provider.Requested]
@@ -107,7 +107,7 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	h.Draws++
 	draw := func(kind string) (time.Duration, behaviour) {
 		op := opExecute
-		if kind == setup.Install {
+		if kind == plan.Install {
 			op = opInstall
 		}
 		b, _ := s.configuredBehaviour(h, op)
@@ -177,9 +177,9 @@ func (n *node) endSteps(previous *node, op operation, now time.Time, draw draw) 
 	if previous.Power == provider.On && previous.Fails == "" && !previous.ReadyAt.After(begins) {
 		switch op {
 		case opStop:
-			begins, misbehaves = n.runOperation(setup.Stop, begins, draw)
+			begins, misbehaves = n.runOperation(plan.Stop, begins, draw)
 		case opRemove:
-			begins, misbehaves = n.runOperation(setup.Uninstall, begins, draw)
+			begins, misbehaves = n.runOperation(plan.Uninstall, begins, draw)
 		}
 	}
 	if op == opStop || op == opRestart || op == opRemove {

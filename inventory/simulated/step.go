@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"patchbay/inventory/provider"
-	"patchbay/rspec/setup"
+	setup "patchbay/rspec/step"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"patchbay/rspec"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // order gives each part its stage: after the stages of the components that it refers to.
@@ -51,8 +51,8 @@ func (c *compiler) stageOf(p *part, path []*part) int {
 			p.stage = max(p.stage, after)
 		}
 	}
-	if p.state = 2; p.stage > setup.MaxStage {
-		c.wrong(p.at, "shorten the chain of requirements", "the component %.80q comes after %d stages", p.label, setup.MaxStage)
+	if p.state = 2; p.stage > step.MaxStage {
+		c.wrong(p.at, "shorten the chain of requirements", "the component %.80q comes after %d stages", p.label, step.MaxStage)
 	}
 	return p.stage
 }

@@ -10,7 +10,7 @@ import (
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
 	"patchbay/rspec/hostname"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // spend counts bytes that the request repeats.
@@ -117,7 +117,7 @@ func checkVariable(name string) error {
 	if strings.HasSuffix(name, "_nodes") { // of a relation
 		return errors.New("names that end in _nodes are those of relations")
 	}
-	_, err := (&setup.Requested{Parameters: []setup.Parameter{{Name: name}}}).CheckNames(nil, nil)
+	_, err := (&step.Requested{Parameters: []step.Parameter{{Name: name}}}).CheckNames(nil, nil)
 	return err
 }
 
@@ -125,10 +125,10 @@ func checkVariable(name string) error {
 func (p *part) ownVariables() (list []generate.Feature) {
 	seen := map[string]bool{}
 	for _, a := range p.kind.attributes {
-		seen[setup.Variable(a.name)] = true
+		seen[step.Variable(a.name)] = true
 	}
 	for _, f := range p.attributes {
-		if v := setup.Variable(f.name); !seen[v] && f.name != "description" && checkVariable(f.name) == nil {
+		if v := step.Variable(f.name); !seen[v] && f.name != "description" && checkVariable(f.name) == nil {
 			seen[v] = true
 			list = append(list, generate.Feature{Name: f.name, Value: flat(f.value)})
 		}

@@ -13,7 +13,7 @@ import (
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
 	"patchbay/rspec/match"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // application is a program that the nodes of a system need. Ansible roles are no applications.
@@ -173,7 +173,7 @@ func installSteps(w *inventory.Software) (steps []generate.Step) {
 		steps = append(steps, generate.Step{Kind: generate.Install, Name: name, URL: w.Install, Path: "/"})
 	}
 	if w.Execute != "" {
-		steps = append(steps, generate.Step{Kind: generate.Script, Name: name, Language: "sh", Body: []byte(w.Execute), Operation: setup.Install})
+		steps = append(steps, generate.Step{Kind: generate.Script, Name: name, Language: "sh", Body: []byte(w.Execute), Operation: step.Install})
 	}
 	return steps
 }
@@ -220,7 +220,7 @@ func (a *application) remedy(site *inventory.Inventory) string {
 func (s *system) parameters() (list []generate.Feature) {
 	seen := map[string]bool{}
 	add := func(name, value string) {
-		if v := setup.Variable(name); value != "" && !seen[v] {
+		if v := step.Variable(name); value != "" && !seen[v] {
 			seen[v] = true
 			list = append(list, generate.Feature{Name: v, Value: value})
 		}

@@ -7,7 +7,7 @@ import (
 
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // maxDeadline is the highest deadline of the setup extension, in seconds.
@@ -73,8 +73,8 @@ func (c *compiler) addSteps(s *system) {
 		r := c.recipes[item.Recipe]
 		switch {
 		case r.Text == "":
-		case item.Step > setup.MaxStage:
-			c.refuse(rspec.Unsupported, item.Place, fmt.Sprintf("use steps from 0 to %d", setup.MaxStage), "step %d is too high", item.Step)
+		case item.Step > step.MaxStage:
+			c.refuse(rspec.Unsupported, item.Place, fmt.Sprintf("use steps from 0 to %d", step.MaxStage), "step %d is too high", item.Step)
 		case item.Tool == CloudInit:
 			bodies = append(bodies, r.Text)
 		default:

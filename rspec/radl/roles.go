@@ -11,7 +11,7 @@ import (
 	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // role is an Ansible role or collection.
@@ -206,7 +206,7 @@ func rolesStep(site *inventory.Inventory, roles []role) generate.Step {
 	var files []generate.File
 	for _, r := range roles {
 		url := catalogue(site, r)
-		if name, ok := setup.CatalogueFile(url); ok {
+		if name, ok := step.CatalogueFile(url); ok {
 			f := generate.File{Path: "galaxy/" + name, URL: url}
 			if !slices.ContainsFunc(files, func(x generate.File) bool { return x.Path == f.Path }) {
 				files = append(files, f)
@@ -236,7 +236,7 @@ func rolesStep(site *inventory.Inventory, roles []role) generate.Step {
 		}
 		text.WriteString("ansible-galaxy " + r.kind() + " install --force" + options + " -p " + folder + " " + quote(what) + "\n")
 	}
-	return generate.Step{Kind: generate.Script, Name: "install Ansible roles", Language: "sh", Body: []byte(text.String()), Operation: setup.Install, Files: files}
+	return generate.Step{Kind: generate.Script, Name: "install Ansible roles", Language: "sh", Body: []byte(text.String()), Operation: step.Install, Files: files}
 }
 
 // quote quotes a word for sh.

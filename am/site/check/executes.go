@@ -11,7 +11,7 @@ import (
 
 	"patchbay/am/binder"
 	"patchbay/am/site"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // debianPackages has programs that experimenters often use and a small host may lack.
@@ -37,7 +37,7 @@ func (r *diagnosis) addMissingPrograms(b binder.Binding, providers, usr string) 
 		if n.Image == "" || n.Image != images[name] {
 			continue
 		}
-		executes := n.Node.Services.OfKind(setup.Execute)
+		executes := n.Node.Services.OfKind(step.Execute)
 		for j, x := range executes {
 			for _, word := range strings.FieldsFunc(x.Command, func(c rune) bool { return strings.ContainsRune(" \t\n;&|()", c) }) {
 				program := path.Base(word)

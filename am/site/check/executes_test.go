@@ -9,7 +9,7 @@ import (
 	"patchbay/am/binder"
 	"patchbay/inventory"
 	"patchbay/rspec"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // Nodes of the image host have the programs of this host; other images may have more.
@@ -38,7 +38,7 @@ func TestProgramsThatNodesWillLack(t *testing.T) {
 		t.Run(tt.rule, func(t *testing.T) {
 			var r diagnosis
 			r.addMissingPrograms(binder.Binding{Nodes: []binder.Bound{{
-				Node: &rspec.Node{ClientID: "a", Services: setup.Services{Steps: []setup.Requested{{Step: setup.Step{Kind: setup.Execute, Command: tt.command}}}}}, Component: &inventory.Component{Provider: tt.provider}, Image: tt.image,
+				Node: &rspec.Node{ClientID: "a", Services: step.Services{Steps: []step.Requested{{Step: step.Step{Kind: step.Execute, Command: tt.command}}}}}, Component: &inventory.Component{Provider: tt.provider}, Image: tt.image,
 			}}}, providers, usr)
 			if tt.want == "" && len(r.list) > 0 || tt.want != "" && (len(r.list) != 1 || r.list[0].isError || !strings.Contains(r.list[0].text, tt.want)) {
 				t.Errorf("%+v", r.list)

@@ -18,7 +18,7 @@ import (
 	"patchbay/inventory"
 	"patchbay/inventory/suggest"
 	"patchbay/rspec"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
@@ -114,16 +114,16 @@ func (k *Checker) load() (*inventory.Inventory, *maintenance.Plan, error) {
 
 // printPlan prints the steps of all nodes, if they have an order or an operation.
 func (k *Checker) printPlan(name string, req *rspec.Request) {
-	nodes, names := make([]setup.Node, len(req.Nodes)), make([]string, len(req.Nodes))
+	nodes, names := make([]step.Node, len(req.Nodes)), make([]string, len(req.Nodes))
 	for i := range req.Nodes {
 		n := &req.Nodes[i]
-		nodes[i], names[i] = setup.Node{ClientID: n.ClientID, Services: &n.Services}, n.ClientID
+		nodes[i], names[i] = step.Node{ClientID: n.ClientID, Services: &n.Services}, n.ClientID
 	}
-	plan := setup.Plan("", nodes, nil)
-	if !setup.IsStaged(plan) {
+	plan := step.Plan("", nodes, nil)
+	if !step.IsStaged(plan) {
 		return
 	}
-	for _, line := range setup.Outline(names, plan) {
+	for _, line := range step.Outline(names, plan) {
 		k.note(name, "%s", line)
 	}
 	if req.SetupLimit > 0 {

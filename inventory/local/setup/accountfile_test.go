@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/require"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 func silent(string, ...any) {}
 
-func newTestOwners(a setup.Archive, ids idRanges) *owners {
+func newTestOwners(a step.Archive, ids idRanges) *owners {
 	return &owners{archive: &a, userIDs: ids, groupIDs: ids, users: map[uint32]uint32{}, groups: map[uint32]uint32{}}
 }
 
@@ -30,8 +30,8 @@ func accountFilesOf(passwd, group, records string) *accountFiles {
 
 func TestNumbersOfAccounts(t *testing.T) {
 	const passwd, group = "root:x:0:0::/root:/bin/sh\ndb:x:70:71::/:\nbob:x:1001:1001::/:\n", "root:x:0:\ndb:x:71:\nweb:x:1002:\n"
-	account := func(name string, id uint32) setup.Account { return setup.Account{Name: name, ID: id} }
-	type list = []setup.Account
+	account := func(name string, id uint32) step.Account { return step.Account{Name: name, ID: id} }
+	type list = []step.Account
 	all := idRanges{{0, 1 << 32}}
 	for _, tt := range []struct {
 		rule          string
@@ -60,7 +60,7 @@ func TestNumbersOfAccounts(t *testing.T) {
 	} {
 		files := accountFilesOf(passwd, group, tt.records)
 		files.shadow.isMissing, files.gshadow.isMissing = true, true
-		o := newTestOwners(setup.Archive{Users: tt.users, Groups: tt.groups}, tt.ids)
+		o := newTestOwners(step.Archive{Users: tt.users, Groups: tt.groups}, tt.ids)
 		if err := o.addAccounts(files, time.Now(), silent); err != nil {
 			t.Errorf("%s: %v", tt.rule, err)
 			continue
@@ -72,7 +72,7 @@ func TestNumbersOfAccounts(t *testing.T) {
 			t.Errorf("%s: added %q, want %q", tt.rule, got, tt.added)
 		}
 	}
-	o := newTestOwners(setup.Archive{Users: list{account("a", 0)}}, idRanges{{0, 1000}})
+	o := newTestOwners(step.Archive{Users: list{account("a", 0)}}, idRanges{{0, 1000}})
 	if err := o.addAccounts(accountFilesOf(passwd, group, ""), time.Now(), silent); err == nil || !strings.Contains(err.Error(), "no free number for the account a") {
 		t.Errorf("without a free number: %v", err)
 	}
@@ -141,7 +141,7 @@ func TestAccountFilesKeepModes(t *testing.T) {
 	}
 	writeTestFile(t, filepath.Join(etc, ".passwd.setup"), "left by a killed process")
 	before := listChanges(t, filepath.Join(etc, "group"))
-	a := setup.Archive{Users: []setup.Account{{Name: "db", ID: 1001}}, Groups: []setup.Account{{Name: "root", ID: 1001}}}
+	a := step.Archive{Users: []step.Account{{Name: "db", ID: 1001}}, Groups: []step.Account{{Name: "root", ID: 1001}}}
 	f := testFolders(dir)
 	o, err := newOwners(&a, "/root")
 	if err != nil {
@@ -221,7 +221,7 @@ func TestListedFoldersBehindLinks(t *testing.T) {
 		}
 	}
 	a := account1001("db", "db")
-	a.Folders = []setup.Folder{folder(dir+"/link", 1001, "0750"), folder(dir+"/link/in", 1001, "0700")}
+	a.Folders = []step.Folder{folder(dir+"/link", 1001, "0750"), folder(dir+"/link/in", 1001, "0700")}
 	install(t, dir, 1, ownedStep(dir+"/link/in", packOwned(t, database...), a))
 	expectOwners(t, dir, map[string]string{"link": "Lrwxrwxrwx 0:0", "real": "drwxr-x--- 1001:1001", "real/in": "drwx------ 1001:1001"})
 	var before, after unix.Stat_t
@@ -229,7 +229,7 @@ func TestListedFoldersBehindLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, link := range []string{"/root", "/up"} {
-		a.Folders = []setup.Folder{folder(dir+link, 1001, "0711"), folder(dir+link+dir+"/x", 1001, "0711")}
+		a.Folders = []step.Folder{folder(dir+link, 1001, "0711"), folder(dir+link+dir+"/x", 1001, "0711")}
 		install(t, dir, 2+i, ownedStep(dir+link+dir+"/x", packOwned(t, database...), a))
 		expectOwners(t, dir, map[string]string{"x": "drwx--x--x 1001:1001"})
 		if err := os.RemoveAll(dir + "/x"); err != nil {
@@ -246,7 +246,7 @@ func FuzzAccountFiles(f *testing.F) {
 	f.Add([]byte("root:x:0:0::/root:/bin/sh\nbob:x:1001:1001::/:"), []byte("root:x:0:\n"), []byte("carol 1002\n"), "db", uint32(1001), uint32(65536))
 	f.Add([]byte(":::\nx:x:4294967295:0:::\n+::::::\n"), []byte("db:x:5:\ndb:x:6:\n"), []byte("x -1\n"), "db", uint32(0), uint32(2000))
 	f.Fuzz(func(t *testing.T, passwd, group, records []byte, name string, id, count uint32) {
-		a := setup.Archive{Users: []setup.Account{{Name: name, ID: id}}}
+		a := step.Archive{Users: []step.Account{{Name: name, ID: id}}}
 		if checkAccounts("user", a.Users) != nil {
 			return
 		}

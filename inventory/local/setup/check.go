@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 // Bounds on a step, in bytes.
@@ -59,8 +59,8 @@ func checkStep(s *Step) error {
 		return fmt.Errorf("the name of the step has %d bytes, at most %d are allowed", len(s.Name), maxStepName)
 	case s.Stage < 0:
 		return fmt.Errorf("the stage %d is negative", s.Stage)
-	case !slices.Contains([]string{"", setup.Start, setup.Stop, setup.Uninstall}, s.Operation):
-		return unsupportedError{fmt.Errorf("the operation %.40q is none of %s, %s and %s", s.Operation, setup.Start, setup.Stop, setup.Uninstall)}
+	case !slices.Contains([]string{"", plan.Start, plan.Stop, plan.Uninstall}, s.Operation):
+		return unsupportedError{fmt.Errorf("the operation %.40q is none of %s, %s and %s", s.Operation, plan.Start, plan.Stop, plan.Uninstall)}
 	}
 	switch s.Kind {
 	case Install:
@@ -111,7 +111,7 @@ const noID = ^uint32(0)
 // accountName has the names that useradd accepts.
 var accountName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,30}[$]?$`)
 
-func checkAccounts(what string, list []setup.Account) error {
+func checkAccounts(what string, list []plan.Account) error {
 	if len(list) > maxAccounts {
 		return fmt.Errorf("the archive has %d %ss, at most %d are allowed", len(list), what, maxAccounts)
 	}
@@ -133,7 +133,7 @@ func checkAccounts(what string, list []setup.Account) error {
 // folderMode has the permissions of a folder, without the bits set-user-id, set-group-id and sticky.
 var folderMode = regexp.MustCompile(`^0?[0-7]{3}$`)
 
-func checkFolders(list []setup.Folder, target string) error {
+func checkFolders(list []plan.Folder, target string) error {
 	if len(list) > maxFolders {
 		return fmt.Errorf("the archive has %d folders, at most %d are allowed", len(list), maxFolders)
 	}
@@ -207,7 +207,7 @@ func checkEnvironment(e map[string]string) error {
 	return nil
 }
 
-func checkFiles(script string, files []setup.File) error {
+func checkFiles(script string, files []plan.File) error {
 	if len(files) > maxFiles {
 		return fmt.Errorf("the step has %d files, at most %d are allowed", len(files), maxFiles)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // deliver takes a file for step n, as DeliverArgs describes.
@@ -36,7 +36,7 @@ func (s *stepFiles) takeDelivered(in io.Reader) error {
 	if _, err := io.ReadFull(in, sum); err != nil {
 		return err
 	}
-	if !setup.IsSum(string(sum)) { // it becomes a file name
+	if !step.IsSum(string(sum)) { // it becomes a file name
 		return errors.New("its digest is not hexadecimal")
 	}
 	f, err := os.CreateTemp(s.services, "delivery-*")
@@ -84,7 +84,7 @@ func (s *stepFiles) copyDelivered(sum string, f *os.File, maxSize int64) (int64,
 // removeDelivered removes the files that were delivered for the step.
 func (s *stepFiles) removeDelivered(urls []*string) {
 	for _, url := range urls {
-		if _, sum, ok := setup.DeliveredFile(*url); ok {
+		if _, sum, ok := step.DeliveredFile(*url); ok {
 			_ = os.Remove(s.deliveredPath(sum)) // at worst, it takes space
 		}
 	}

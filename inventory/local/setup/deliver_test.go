@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 func TestDeliveredFile(t *testing.T) {
@@ -32,7 +32,7 @@ func TestDeliveredFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		url := setup.DeliveredURL("web.tar.gz", abc)
+		url := step.DeliveredURL("web.tar.gz", abc)
 		c := &client{delivered: s}
 		_, err = c.fetch(t.Context(), url, f, func(string) {})
 		if (err == nil) != (tt.problem == "") || err != nil && err.Error() != "the site has not delivered the file" {

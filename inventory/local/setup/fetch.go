@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 const (
@@ -40,7 +40,7 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, report func
 		}
 		return int64(len(b)), err
 	}
-	if _, sum, ok := setup.DeliveredFile(text); ok {
+	if _, sum, ok := step.DeliveredFile(text); ok {
 		return c.delivered.copyDelivered(sum, f, most)
 	}
 	for attempt := 0; ; attempt++ {

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"time"
 
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // owners are the owners that the entries of an archive get in the node.
 type owners struct {
-	archive *setup.Archive
+	archive *step.Archive
 	// The ids that the node can have.
 	userIDs, groupIDs idRanges
 	// The numbers of the accounts of the archive in the node, by their numbers in the archive.
@@ -22,7 +22,7 @@ type owners struct {
 type owner struct{ user, group int }
 
 // newOwners expects the home of the first account, which ~ stands for in paths.
-func newOwners(a *setup.Archive, home string) (o *owners, err error) {
+func newOwners(a *step.Archive, home string) (o *owners, err error) {
 	own := *a
 	own.Folders = slices.Clone(a.Folders)
 	for i := range own.Folders {
@@ -105,7 +105,7 @@ func (o *owners) addAccounts(files *accountFiles, now time.Time, note func(strin
 
 // check fails if the node cannot have an owner of the archive. It needs no accounts.
 func (o *owners) check(what string, user, group int64) error {
-	known := func(list []setup.Account, ids idRanges, id int64) bool {
+	known := func(list []step.Account, ids idRanges, id int64) bool {
 		for _, a := range list {
 			if int64(a.ID) == id {
 				return true

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/require"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // ownedEntry is an entry of a tar archive with its owners.
@@ -109,16 +109,16 @@ func ownerAndMode(t testing.TB, path string) string {
 
 func base64URL(b []byte) string { return "data:;base64," + base64.StdEncoding.EncodeToString(b) }
 
-func ownedStep(to string, b []byte, a *setup.Archive) Assignment {
+func ownedStep(to string, b []byte, a *step.Archive) Assignment {
 	return Assignment{Step: Step{Kind: Install, URL: base64URL(b), InstallPath: to, Archive: a}}
 }
 
-func account1001(user, group string) *setup.Archive {
-	return &setup.Archive{Users: []setup.Account{{Name: user, ID: 1001}}, Groups: []setup.Account{{Name: group, ID: 1001}}}
+func account1001(user, group string) *step.Archive {
+	return &step.Archive{Users: []step.Account{{Name: user, ID: 1001}}, Groups: []step.Account{{Name: group, ID: 1001}}}
 }
 
-func folder(path string, id uint32, mode string) setup.Folder {
-	return setup.Folder{Path: path, User: id, Group: id, Mode: mode}
+func folder(path string, id uint32, mode string) step.Folder {
+	return step.Folder{Path: path, User: id, Group: id, Mode: mode}
 }
 
 func readEtc(t testing.TB, dir, name string) string {
@@ -150,7 +150,7 @@ func install(t *testing.T, dir string, n int, o Assignment) {
 func TestT1SourceLocation(t *testing.T) {
 	dir := newNode(t)
 	a := account1001("myappadm", "myappgrp")
-	a.Folders = []setup.Folder{folder(dir+"/myapplication", 1001, "755"), folder(dir+"/myapplication/mydatabase", 1001, "0754")}
+	a.Folders = []step.Folder{folder(dir+"/myapplication", 1001, "755"), folder(dir+"/myapplication/mydatabase", 1001, "0754")}
 	install(t, dir, 1, ownedStep(dir+"/myapplication/mydatabase", packOwned(t, database...), a))
 	expectOwners(t, dir, map[string]string{"myapplication": "drwxr-xr-x 1001:1001", "myapplication/mydatabase": "drwxr-xr-- 1001:1001"})
 	if got := listOwners(t, dir+"/myapplication/mydatabase"); got != databaseTree(1001, 1001) {
@@ -171,7 +171,7 @@ func TestT1SourceLocation(t *testing.T) {
 func TestT2ContextLocation(t *testing.T) {
 	dir := newNode(t)
 	a := account1001("myappadm", "myappgrp")
-	a.Folders = []setup.Folder{folder(dir+"/myapp", 1001, "0755"), folder(dir+"/myapp/mydb", 1001, "0754")}
+	a.Folders = []step.Folder{folder(dir+"/myapp", 1001, "0755"), folder(dir+"/myapp/mydb", 1001, "0754")}
 	install(t, dir, 1, ownedStep(dir+"/myapp/mydb", packOwned(t, database...), a))
 	if got := listOwners(t, dir+"/myapp"); !strings.HasPrefix(got, "drwxr-xr-- 1001:1001 mydb\n") {
 		t.Errorf("there is\n%s", got)
@@ -186,7 +186,7 @@ func TestT3TakenNumber(t *testing.T) {
 	writeTestFile(t, dir+"/etc/passwd", "root:x:0:0:root:/root:/bin/bash\nbob:x:1001:1001::/home/bob:/bin/sh\ncarol:x:1002:5::/:/bin/sh\n")
 	writeTestFile(t, dir+"/etc/group", "root:x:0:\nbob:x:1001:")
 	a := account1001("myappadm", "myappgrp")
-	a.Folders = []setup.Folder{folder(dir+"/app", 1001, "0750")}
+	a.Folders = []step.Folder{folder(dir+"/app", 1001, "0750")}
 	install(t, dir, 1, ownedStep(dir+"/app/db", packOwned(t, database...), a))
 	expectOwners(t, dir, map[string]string{"app": "drwxr-x--- 1003:1002", "app/db": "drwxr-xr-x 0:0"})
 	if got := listOwners(t, dir+"/app/db"); got != databaseTree(1003, 1002) {
@@ -204,7 +204,7 @@ func TestT3TakenNumber(t *testing.T) {
 func TestT4OtherName(t *testing.T) {
 	dir := newNode(t)
 	a := account1001("contextadm", "myappgrp")
-	a.Users = append(a.Users, setup.Account{Name: "second", ID: 2002})
+	a.Users = append(a.Users, step.Account{Name: "second", ID: 2002})
 	install(t, dir, 1, ownedStep(dir+"/db", packOwned(t, database...), a))
 	if got := readEtc(t, dir, "passwd"); strings.Contains(got, "myappadm") ||
 		!strings.Contains(got, "\ncontextadm:x:1001:1001:") || !strings.Contains(got, "\nsecond:x:2002:2002:") {
@@ -219,13 +219,13 @@ func TestT5MissingSegment(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := account1001("db", "db")
-	a.Folders = []setup.Folder{folder(dir+"/there/a", 1001, "0711"), folder(dir+"/there/a/b/c", 1001, "0700")}
+	a.Folders = []step.Folder{folder(dir+"/there/a", 1001, "0711"), folder(dir+"/there/a/b/c", 1001, "0700")}
 	install(t, dir, 1, ownedStep(dir+"/there/a/b/c", packOwned(t, database...), a))
 	expectOwners(t, dir, map[string]string{
 		"there": "drwx-----x 0:0", "there/a": "drwx--x--x 1001:1001", "there/a/b": "drwxr-xr-x 0:0", "there/a/b/c": "drwx------ 1001:1001",
 	})
 	// An existing folder that is listed gets its owner and mode.
-	a.Folders = []setup.Folder{folder(dir+"/there", 0, "0755")}
+	a.Folders = []step.Folder{folder(dir+"/there", 0, "0755")}
 	install(t, dir, 2, ownedStep(dir+"/there", packOwned(t, database[0]), a))
 	expectOwners(t, dir, map[string]string{"there": "drwxr-xr-x 0:0", "there/a": "drwx--x--x 1001:1001"})
 }
@@ -233,8 +233,8 @@ func TestT5MissingSegment(t *testing.T) {
 func TestT9TwoArchives(t *testing.T) {
 	dir := newNode(t)
 	first, second := account1001("first", "first"), account1001("second", "second")
-	first.Folders = []setup.Folder{folder(dir+"/context", 1001, "0750")}
-	second.Folders = []setup.Folder{folder(dir+"/source", 1001, "0705")}
+	first.Folders = []step.Folder{folder(dir+"/context", 1001, "0750")}
+	second.Folders = []step.Folder{folder(dir+"/source", 1001, "0705")}
 	install(t, dir, 1, ownedStep(dir+"/context", packOwned(t, database...), first))
 	install(t, dir, 2, ownedStep(dir+"/source", packOwned(t, database...), second))
 	expectOwners(t, dir, map[string]string{"context": "drwxr-x--- 1001:1001", "source": "drwx---r-x 1002:1002"})
@@ -325,7 +325,7 @@ func TestT18SecondRunChangesNothing(t *testing.T) {
 	dir := newNode(t)
 	plan := func(attempt int) {
 		for n, o := range []Assignment{
-			ownedStep(dir+"/to/db", packOwned(t, database...), &setup.Archive{Users: []setup.Account{{Name: "db", ID: 0}}, Folders: []setup.Folder{folder(dir+"/to", 0, "0750")}}),
+			ownedStep(dir+"/to/db", packOwned(t, database...), &step.Archive{Users: []step.Account{{Name: "db", ID: 0}}, Folders: []step.Folder{folder(dir+"/to", 0, "0750")}}),
 			ownedStep(dir+"/to/db", packOwned(t, database[1], database[2]), account1001("db", "db")),
 			ownedStep(dir+"/to/zip", packArchive(t, formatZip, tool...), account1001("zip", "zip")),
 			ownedStep(dir+"/to/file", []byte("no archive"), account1001("zip", "zip")),
@@ -362,8 +362,8 @@ func TestT18Kills(t *testing.T) {
 	}
 	order := func(dir string) Assignment {
 		a := account1001("db", "dbs")
-		a.Users = append(a.Users, setup.Account{Name: "web", ID: 1002})
-		a.Folders = []setup.Folder{folder(dir+"/to/a", 1002, "0750")}
+		a.Users = append(a.Users, step.Account{Name: "web", ID: 1002})
+		a.Folders = []step.Folder{folder(dir+"/to/a", 1002, "0750")}
 		return ownedStep(dir+"/to/a/b", b, a)
 	}
 	dir := newNode(t)
@@ -427,7 +427,7 @@ Lrwxrwxrwx 0:0 tool/latest
 	} {
 		a := account1001("db", "db")
 		to := filepath.Join(dir, tt.rule)
-		a.Folders = []setup.Folder{folder(to+"/in", 1001, "0750"), folder(to, 0, "0755")}
+		a.Folders = []step.Folder{folder(to+"/in", 1001, "0750"), folder(to, 0, "0755")}
 		install(t, dir, i+1, ownedStep(to+"/in", tt.b, a))
 		if got := strings.ReplaceAll(listOwners(t, to+"/in"), "dtrwx", "drwx"); got != tt.want {
 			t.Errorf("%s: there is\n%s", tt.rule, got)

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 const maxLinks = 40 // symbolic links on the path of a place; the kernel's own limit
@@ -118,7 +118,7 @@ func (o *owners) setFolder(fd int, path string) error {
 	if o == nil {
 		return nil
 	}
-	i := slices.IndexFunc(o.archive.Folders, func(f setup.Folder) bool { return f.Path == path })
+	i := slices.IndexFunc(o.archive.Folders, func(f step.Folder) bool { return f.Path == path })
 	if i < 0 {
 		return nil
 	}

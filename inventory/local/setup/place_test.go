@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/require"
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 // alice returns an account that does not exist on the host.
@@ -183,7 +183,7 @@ func TestRaces(t *testing.T) {
 			entry{kind: kindFile, name: "deep/text", mode: 0o644}, entry{kind: kindFile, name: "deep/down/text", mode: 0o644})
 	}
 	b := packArchive(t, formatTar, entries...)
-	o, err := newOwners(&setup.Archive{Folders: []setup.Folder{{Path: place, User: uint32(user.uid), Group: uint32(user.gid), Mode: "0755"}}}, user.home)
+	o, err := newOwners(&step.Archive{Folders: []step.Folder{{Path: place, User: uint32(user.uid), Group: uint32(user.gid), Mode: "0755"}}}, user.home)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 // fetchFiles fetches the files of the step into a new folder of this attempt, which then belongs
@@ -47,7 +47,7 @@ func (o *Assignment) fetchFiles(s *stepFiles, owner account, l *log) (dir string
 	return dir, handOver(dir, owner)
 }
 
-func fetchFile(ctx context.Context, c *client, file *setup.File, dir string, report func(string)) error {
+func fetchFile(ctx context.Context, c *client, file *plan.File, dir string, report func(string)) error {
 	path := filepath.Join(dir, file.Path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"patchbay/am/testkit/wait"
-	"patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 // addAlice adds an account to the node, with a home.
@@ -100,7 +100,7 @@ func TestBackgroundStep(t *testing.T) {
 		t.Errorf("after its end: %+v", r)
 	}
 	step.Shell, step.Script, step.Command = "", "x", ""
-	step.Files = []setup.File{{URL: dataURL("#!/nowhere/sh\n"), Path: "x"}}
+	step.Files = []plan.File{{URL: dataURL("#!/nowhere/sh\n"), Path: "x"}}
 	if r := runStep(t, dir, 3, Assignment{Step: step}); r.State != Failed || r.Exit != exitNotFound {
 		t.Errorf("one that cannot start: %+v", r)
 	}
@@ -110,7 +110,7 @@ func TestBackgroundStep(t *testing.T) {
 func TestT11Scripts(t *testing.T) {
 	dir := newNode(t)
 	user := addAlice(t, dir)
-	files := []setup.File{
+	files := []plan.File{
 		{URL: dataURL("#!/bin/sh\necho configure \"$port\" $(id -u)\n. ../helpers/lib.sh\n../helpers/run\ncat ../data\n"), Path: "scripts/MySQL/configure.sh"},
 		{URL: dataURL("echo lib\n"), Path: "scripts/helpers/lib.sh"},
 		{URL: dataURL("#!/bin/sh\necho run\n"), Path: "scripts/helpers/run"},
@@ -118,8 +118,8 @@ func TestT11Scripts(t *testing.T) {
 	}
 	const output = "lib\nrun\n50%\n"
 	enter := "cd scripts/MySQL && ./configure.sh; pwd; ls -A; cat\n"
-	entry := append(files[:4:4], setup.File{URL: dataURL(enter), Path: "enter"})
-	script := func(shell, path string, files []setup.File) Step {
+	entry := append(files[:4:4], plan.File{URL: dataURL(enter), Path: "enter"})
+	script := func(shell, path string, files []plan.File) Step {
 		return Step{Kind: Execute, Shell: shell, Script: path, Files: files, Environment: map[string]string{"port": "80"}}
 	}
 	for i, tt := range []struct {
@@ -132,12 +132,12 @@ func TestT11Scripts(t *testing.T) {
 			"configure 80 0\n" + output + filepath.Join(dir, "lib/scripts/1-0/scripts/MySQL") + "\nconfigure.sh\n"},
 		{"as the first account", Assignment{Account: "alice", Step: func() Step { s := script("bash", "enter", entry); s.AsUser = true; return s }()}, 0,
 			fmt.Sprintf("configure 80 %d\n", user.uid) + output + filepath.Join(dir, "lib/scripts/2-0/scripts/MySQL") + "\nconfigure.sh\n"},
-		{"by its own first line", Assignment{Step: script("", "x", []setup.File{{URL: dataURL("#!/bin/sh -e\necho $0; pwd; false; echo more\n"), Path: "x"}})}, 1,
+		{"by its own first line", Assignment{Step: script("", "x", []plan.File{{URL: dataURL("#!/bin/sh -e\necho $0; pwd; false; echo more\n"), Path: "x"}})}, 1,
 			filepath.Join(dir, "lib/scripts/3-0/x") + "\n" + filepath.Join(dir, "lib/scripts/3-0") + "\n"},
-		{"without such a line", Assignment{Step: script("", "x", []setup.File{{URL: dataURL("echo x\n"), Path: "x"}})}, 126, "does not begin with #!"},
-		{"an interpreter that does not exist", Assignment{Step: script("", "x", []setup.File{{URL: dataURL("#!/nowhere/perl\n"), Path: "x"}})}, 127, ""},
-		{"a file that cannot be fetched", Assignment{Step: script("sh", "x", []setup.File{{URL: "data:", Path: "x"}})}, 126, "the file x: the data: url has no comma"},
-		{"an empty script", Assignment{Step: script("sh", "x", []setup.File{{URL: "data:,", Path: "x"}})}, 0, ""},
+		{"without such a line", Assignment{Step: script("", "x", []plan.File{{URL: dataURL("echo x\n"), Path: "x"}})}, 126, "does not begin with #!"},
+		{"an interpreter that does not exist", Assignment{Step: script("", "x", []plan.File{{URL: dataURL("#!/nowhere/perl\n"), Path: "x"}})}, 127, ""},
+		{"a file that cannot be fetched", Assignment{Step: script("sh", "x", []plan.File{{URL: "data:", Path: "x"}})}, 126, "the file x: the data: url has no comma"},
+		{"an empty script", Assignment{Step: script("sh", "x", []plan.File{{URL: "data:,", Path: "x"}})}, 0, ""},
 	} {
 		r := runStep(t, dir, i+1, tt.o)
 		if r.Exit != tt.exit || (r.State == Done) != (tt.exit == 0) || r.Output != tt.output && (tt.exit <= 1 || !strings.Contains(r.Output, tt.output)) {
@@ -145,7 +145,7 @@ func TestT11Scripts(t *testing.T) {
 		}
 	}
 	// A later attempt gets an empty folder.
-	step := script("sh", "x", []setup.File{{URL: dataURL("ls -A; touch left; exit 1\n"), Path: "x"}})
+	step := script("sh", "x", []plan.File{{URL: dataURL("ls -A; touch left; exit 1\n"), Path: "x"}})
 	for attempt := range 3 {
 		if r := runStep(t, dir, 20, Assignment{Step: step, Attempt: attempt}); r.Output != "x\n" {
 			t.Errorf("attempt %d: %+v", attempt, r)

@@ -7,22 +7,22 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 // Kinds of steps.
 const (
-	Install  = setup.Install
-	Execute  = setup.Execute
-	UserData = setup.UserData
-	Disk     = setup.Disk
+	Install  = plan.Install
+	Execute  = plan.Execute
+	UserData = plan.UserData
+	Disk     = plan.Disk
 )
 
 // maxAssignment is the maximum size of an assignment in JSON, in bytes.
 const maxAssignment = 4 << 20
 
 // Step is one step of a node's setup, an item of the attribute "setup".
-type Step = setup.Step
+type Step = plan.Step
 
 // Assignment is the input of "run": a step and its account.
 type Assignment struct {

@@ -8,7 +8,7 @@ import (
 	"path"
 	"strings"
 
-	"patchbay/rspec/setup"
+	"patchbay/rspec/step"
 )
 
 const dataScheme = "data:"
@@ -19,7 +19,7 @@ func isData(text string) bool {
 
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	_, _, isDelivered := setup.DeliveredFile(text)
+	_, _, isDelivered := step.DeliveredFile(text)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the url %.200q cannot be read: %w", text, errors.Unwrap(err))
@@ -40,7 +40,7 @@ func displayURL(text string) string {
 	if isData(text) {
 		return singleLine(text, 40)
 	}
-	if name, _, ok := setup.DeliveredFile(text); ok {
+	if name, _, ok := step.DeliveredFile(text); ok {
 		return "the file " + name + " of the site's catalogue"
 	}
 	u, err := parseURL(text)

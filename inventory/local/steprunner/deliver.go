@@ -9,7 +9,7 @@ import (
 
 	"patchbay/inventory"
 	"patchbay/inventory/local/setup"
-	plan "patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 // DeliveryTime bounds the transfer of one file of the catalogue to a node.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"patchbay/inventory/local/setup"
-	plan "patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 func TestDeliver(t *testing.T) {

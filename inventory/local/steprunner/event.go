@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"patchbay/inventory/local/setup"
-	plan "patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 // EventTime bounds the steps that run before a node is switched off or removed, all together.

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local/setup"
-	plan "patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 // Step is a step of a node's setup and its result. Begun means that the node has confirmed the start

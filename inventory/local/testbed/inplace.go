@@ -8,7 +8,7 @@ import (
 
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
-	plan "patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 // changeInPlace changes the interfaces and the steps of a node that exists. Steps that are the same

@@ -12,7 +12,7 @@ import (
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
-	plan "patchbay/rspec/setup"
+	plan "patchbay/rspec/step"
 )
 
 const journalFile = "journal.json"

@@ -1,8 +1,8 @@
-// Package setup describes the setup of the nodes of a request after they were created: the steps
+// Package step describes the setup of the nodes of a request after they were created: the steps
 // of each node, in stages that all nodes of the request begin together.
 //
 // A request has Services for each node: steps as written, with parameters and relations to other
 // nodes. Plan orders the steps of all nodes and fills in the values that are known only after the
 // binding. It returns a list of Step for each node. The aggregate stores these lists, and providers
 // carry them out; package inventory/local/setup does so inside a node.
-package setup
+package step
