@@ -77,8 +77,8 @@ check: packages
 ## check-full: check, then all tests with the race detector and, around C, the address sanitizer and cgocheck; long models and crashes, README's commands in a new Debian
 check-full: check
 	PATCHBAY_RACE=1 $(GO) test -race -timeout 30m $(PACKAGES)
-	ASAN_OPTIONS=detect_leaks=0 $(GO) test -asan ./am/mtls ./schemas/xmltree ./credentials/dsig
-	GOEXPERIMENT=cgocheck2 $(GO) test ./am/mtls ./schemas/xmltree ./credentials/dsig
+	ASAN_OPTIONS=detect_leaks=0 $(GO) test -asan ./am/server/mtls ./schemas/xmltree ./credentials/dsig
+	GOEXPERIMENT=cgocheck2 $(GO) test ./am/server/mtls ./schemas/xmltree ./credentials/dsig
 	$(GO) test -count=2 -shuffle=on -timeout 30m $(PACKAGES)
 	PATCHBAY_CORPUS_ALL=1 $(GO) test -v -count=1 -timeout 60m -run '^TestOnHostCorpusRequestsRun$$' ./cmd/patchbay
 	PATCHBAY_LONG=1 PATCHBAY_LXD_KILLS=100 $(GO) test -v -count=1 -timeout 45m ./cmd/patchbay-lxd

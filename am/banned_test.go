@@ -76,8 +76,8 @@ C sprintf | | has no bound
 C vsprintf | | has no bound
 C alloca | | a length from outside on the stack
 C sscanf | | has no bound
-import C | am/mtls schemas/xmltree | memory without bounds in two small rooms only
-import unsafe | am/mtls schemas/xmltree inventory/local/agent inventory/local/sandbox | as cgo; the two others speak with the kernel
+import C | am/server/mtls schemas/xmltree | memory without bounds in two small rooms only
+import unsafe | am/server/mtls schemas/xmltree inventory/local/agent inventory/local/sandbox | as cgo; the two others speak with the kernel
 comment //go:linkname | | changes what does not belong to us
 comment //nolint | | a lint is mended, or excluded in its configuration with a reason
 comment //#nosec | | as nolint
@@ -90,7 +90,7 @@ import net/http/pprof | | adds itself to a server that nobody asked for
 import html/template | | nobody is shown HTML
 import text/template | am/site/configread.go inventory/local.go inventory/lxd/inventory.go | a template knows nothing of what it writes; these three write YAML of an operator's words, which are quoted first
 encoding/xml.Unmarshal | am/client/session/caller.go am/site/check/credential.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
-encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
+encoding/xml.NewDecoder | am/api/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
 import os/exec | inventory/lxd/inside/inside.go am/client/ownsite/host.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/linktest inventory/local/node inventory/local/setup am/supervisor | who starts programs is a short list
@@ -118,7 +118,7 @@ net.Resolver | | names of clients must not make questions
 net.DefaultResolver | am/site/host.go inventory/local/behindendpoint.go | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights
 net.Lookup* | | names of clients must not make questions
 net.Resolve*Addr | | names of clients must not make questions
-import crypto/tls | inventory/lxd/rest.go am/client am/hook/receiver.go am/site/remotemetrics.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/mtls's, but for what monitors, which have ordinary certificates or none
+import crypto/tls | inventory/lxd/rest.go am/client am/hook/receiver.go am/site/remotemetrics.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/server/mtls's, but for what monitors, which have ordinary certificates or none
 crypto/x509.ParseCertificate* | credentials/cert | one tolerant reader
 crypto/x509.SystemCertPool | | whom the host trusts, a federation need not
 crypto/x509.NewCertPool | am/client am/hook/receiver.go | one verifier, credentials/cert

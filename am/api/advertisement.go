@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"patchbay/am"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // Encodings of the advertisement. An answer is compressed once at most: its value, or its

@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/lease"
 	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/am/testkit/disk"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"

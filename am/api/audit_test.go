@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/credentials"
 	"patchbay/credentials/testdata/pki"
 )

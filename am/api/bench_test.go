@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // BenchmarkListResources measures the cached answer in both versions.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/service"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 	"patchbay/credentials"
 	"patchbay/rspec"
 )

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/store"
-	"patchbay/am/xmlrpc"
 )
 
 // TestAnEmptyRequestReservesNothing (S3): an RSpec without nodes and links succeeds without

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/testkit/require"
-	"patchbay/am/xmlrpc"
 	"patchbay/credentials/cert"
 )
 

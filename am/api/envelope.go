@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/service"
 	"patchbay/am/store"
-	"patchbay/am/xmlrpc"
 	"patchbay/credentials"
 	"patchbay/rspec"
 )

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // xmlOf is a value on the wire.

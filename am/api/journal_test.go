@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/store"
-	"patchbay/am/xmlrpc"
 )
 
 // TestRepeatedRenewsShareAnEntry checks that the journal joins renewals of the same slivers by the

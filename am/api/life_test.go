@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/store"
-	"patchbay/am/xmlrpc"
 )
 
 // TestLife makes the calls of the automated jFed test in its order, then deletes slivers that are

@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/credentials"
 )
 

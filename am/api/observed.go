@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/service"
-	"patchbay/am/xmlrpc"
 )
 
 // maxDetails limits the output of all services in one answer, in bytes. The descriptions of

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/store"
-	"patchbay/am/xmlrpc"
 	"patchbay/rspec/step"
 )
 

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/maintenance"
 	"patchbay/am/operate"
 	"patchbay/am/store"
-	"patchbay/am/xmlrpc"
 	"patchbay/inventory"
 )
 

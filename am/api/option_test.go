@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 const testKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPx2sSGKRwmGvHxqnQdg0pqAlQW3zkWLvGWd9VTLz6o"

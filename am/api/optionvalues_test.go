@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // expectedOptions lists the options that each method must understand (AM API v3,

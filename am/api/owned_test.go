@@ -3,7 +3,7 @@ package api
 import (
 	"time"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // call2 calls a method of version 2.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/policy"
-	"patchbay/am/xmlrpc"
 	"patchbay/inventory"
 )
 

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/binder"
 	"patchbay/am/store"
-	"patchbay/am/xmlrpc"
 	"patchbay/rspec"
 	"patchbay/rspec/compile"
 )

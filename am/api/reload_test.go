@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/binder"
 	"patchbay/am/store"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 	"patchbay/inventory"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // staged are two nodes: web begins after db.

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/service"
-	"patchbay/am/xmlrpc"
 	"patchbay/schemas"
 )
 

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/store"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 	"patchbay/rspec/step"
 )
 

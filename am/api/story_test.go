@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 )
 
 // A world is a site with users and slices by name, for tests that are written as

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/store"
-	"patchbay/am/xmlrpc"
 )
 
 // TestNamedSlivers checks that an answer has every named sliver once, in the order of the call.

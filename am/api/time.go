@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // timeForm matches RFC 3339 and the variants that clients send: a date without hyphens, as

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 func TestParseTime(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"patchbay/am"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/credentials/testdata/pki"
 )
 

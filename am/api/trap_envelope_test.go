@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"patchbay/am"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 var bothVersions = []int{Version2, Version3}

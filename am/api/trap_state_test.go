@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"patchbay/am"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 func TestTrap16UsersMayBeAbsent(t *testing.T) {

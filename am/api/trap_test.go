@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"patchbay/am"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // The traps are the 40 places where deployed clients fail on an aggregate that

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 )
 
 const (

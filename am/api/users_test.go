@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 )
 
 // keys are four different keys.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"patchbay/am"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/rspec"
 )
 

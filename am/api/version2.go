@@ -3,8 +3,8 @@ package api
 import (
 	"context"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/service"
-	"patchbay/am/xmlrpc"
 )
 
 // This file has the handlers of AM API v2, whose calls are about whole slices.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/credentials"
 	"patchbay/credentials/trial"
 )

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/credentials"
 )
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 )
 
 // fill makes n slices of alice, each with sliver records, and n members with a key each.

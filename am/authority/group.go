@@ -3,9 +3,9 @@ package authority
 import (
 	"strings"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/display"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 )
 
 // group returns the group of argument U and a function that writes it. Only slices and projects

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 func TestCodes(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/display"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 	"patchbay/credentials/trial"
 )
 

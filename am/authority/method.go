@@ -3,7 +3,7 @@ package authority
 import (
 	"maps"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // objectsOf are the objects of each service.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/testkit/require"
-	"patchbay/am/xmlrpc"
 	"patchbay/credentials"
 )
 

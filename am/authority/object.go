@@ -9,9 +9,9 @@ import (
 	"unicode"
 
 	"patchbay/am/api"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/display"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 	"patchbay/inventory/suggest"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/display"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 )

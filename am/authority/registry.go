@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 )
 
 // Values of SERVICE_TYPE.

@@ -19,8 +19,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"patchbay/am/api"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 )
 
 var sliverInfoObject = object{

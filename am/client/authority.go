@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // AuthorityError is the refusal of a call by an authority. Code is a code of the Common Federation

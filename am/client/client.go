@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 const (

@@ -3,7 +3,7 @@ package client
 import (
 	"cmp"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // Credential is one credential as a call carries it.

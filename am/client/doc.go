@@ -11,7 +11,7 @@
 //
 // github.com/kolo/xmlrpc encodes calls, and decodes the answers of typed calls into structs.
 // It has no limits, and loses bytes of some forms of text. So an answer that is not plain is
-// decoded by am/xmlrpc, like every answer of Call; see isPlain.
+// decoded by am/api/xmlrpc, like every answer of Call; see isPlain.
 //
 // A client certificate is sent unchanged and never parsed, because Go's parser refuses some
 // certificates of the federation.

@@ -10,10 +10,10 @@ import (
 
 	kolo "github.com/kolo/xmlrpc"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
-// maxDepth is the depth of nested values that a call may have. Decoders of am/xmlrpc accept it.
+// maxDepth is the depth of nested values that a call may have. Decoders of am/api/xmlrpc accept it.
 const maxDepth = 32
 
 // encodeCall returns a call as XML. It fails for an invalid method name, and for values that

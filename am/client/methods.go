@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // Answer is the value of the methods that return the slivers of a slice.

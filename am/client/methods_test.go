@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/testkit/require"
-	"patchbay/am/xmlrpc"
 )
 
 type (

@@ -3,7 +3,7 @@ package client
 import (
 	"time"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // User is an account on the nodes with its SSH keys.

@@ -23,7 +23,7 @@ var (
 	surrogate = regexp.MustCompile(`&#(?:x0*[dD]|0*5[5-7])`)
 )
 
-// isPlain reports whether kolo/xmlrpc reads an answer as am/xmlrpc does: without loss, and with no
+// isPlain reports whether kolo/xmlrpc reads an answer as am/api/xmlrpc does: without loss, and with no
 // more memory. That is an answer of typed values and a small depth, without attributes, comments,
 // CDATA, base64, nil, dates and 64-bit numbers, in which no struct has two members with one name.
 // A fault is not plain. Numbers and characters are not checked, because kolo/xmlrpc checks them.

@@ -11,7 +11,7 @@ import (
 
 	kolo "github.com/kolo/xmlrpc"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // answerXML returns an answer with the XML of one value.
@@ -116,7 +116,7 @@ func TestTypedCallsLoseNothing(t *testing.T) {
 	}
 }
 
-// TestCallsAreReadAsTheyWereMeant encodes random values, and reads them with am/xmlrpc.
+// TestCallsAreReadAsTheyWereMeant encodes random values, and reads them with am/api/xmlrpc.
 func TestCallsAreReadAsTheyWereMeant(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 300 {

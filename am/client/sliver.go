@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // Sliver is one sliver of an answer.

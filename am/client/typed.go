@@ -9,11 +9,11 @@ import (
 	kolo "github.com/kolo/xmlrpc"
 
 	"patchbay/am"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // typed makes one call whose value has the type R. kolo/xmlrpc decodes a plain answer into W, and
-// convert makes the result. If that fails, and for any other answer, this is done by am/xmlrpc,
+// convert makes the result. If that fails, and for any other answer, this is done by am/api/xmlrpc,
 // which loses nothing, and by parse, whose errors say what is wrong.
 func typed[W, R any](ctx context.Context, c *Client, method string, convert func(W) (R, error), parse func(xmlrpc.Value) (R, error), params ...xmlrpc.Value) (result R, r Reply, err error) {
 	start := time.Now()

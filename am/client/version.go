@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // Version describes an aggregate: a part of the answer of GetVersion.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"regexp"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 	"patchbay/rspec/view"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"

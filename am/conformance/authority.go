@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 )
 
 // authority is what the checks of an authority have found out.

@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 	"patchbay/credentials/trial"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
-	"patchbay/am/xmlrpc"
 	"patchbay/rspec/view"
 	"patchbay/schemas"
 )

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
-	"patchbay/am/xmlrpc"
 	"patchbay/rspec/view"
 )
 

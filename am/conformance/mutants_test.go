@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/conformance"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
-	"patchbay/am/xmlrpc"
 )
 
 // probeMutants has, for each mutant of the aggregate, the only check that must call it broken. If it

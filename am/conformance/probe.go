@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
-	"patchbay/am/xmlrpc"
 )
 
 // probe has what the checks have found out so far.

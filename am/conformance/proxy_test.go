@@ -21,9 +21,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
 	"patchbay/am/conformance"
-	"patchbay/am/xmlrpc"
 )
 
 // mutation is one call that passes the proxy between the probe and a correct aggregate.

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strings"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 var transportChecks = []check{

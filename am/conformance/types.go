@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // typeErrors collects what is wrong with the types in answers.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 func versionChecks(version int) []check {

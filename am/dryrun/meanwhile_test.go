@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/store"
 	"patchbay/am/testkit/wait"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 )
 
 // TestCallsDuringADryRunAreReported makes other calls during a dry run. They delete the slivers, shut

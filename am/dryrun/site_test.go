@@ -17,12 +17,12 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/dryrun"
 	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/am/work"
-	"patchbay/am/xmlrpc"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"

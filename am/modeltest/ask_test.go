@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"patchbay/am"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // do makes a call and compares the answer with the answer that the model expects.

@@ -9,7 +9,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 )
 
 // caller is a user with a credential over a slice. It calls version 2 or 3 of the API.

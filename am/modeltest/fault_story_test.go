@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/store"
-	"patchbay/am/xmlrpc"
 	"patchbay/inventory/provider"
 )
 

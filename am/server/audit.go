@@ -3,8 +3,8 @@ package server
 import (
 	"errors"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/audit"
-	"patchbay/am/xmlrpc"
 )
 
 // audit passes a call that may have changed something to Options.Audit, before its answer is

@@ -13,10 +13,10 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/audit"
 	"patchbay/am/server"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 )
 
 // before is a response that records whether anything was sent before the audit line.

@@ -21,10 +21,10 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/server"
 	"patchbay/am/testkit/require"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 )
 
 func TestMain(m *testing.M) { os.Exit(require.NoLeaks(m)) }

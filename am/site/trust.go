@@ -14,8 +14,8 @@ import (
 
 	"patchbay/am/clock"
 	"patchbay/am/display"
-	"patchbay/am/mtls"
 	"patchbay/am/server"
+	"patchbay/am/server/mtls"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 )

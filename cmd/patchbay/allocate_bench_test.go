@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
-	"patchbay/am/xmlrpc"
 )
 
 // benchProgram names a folder whose program patchbay is measured instead of this one.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/authority"
 	"patchbay/am/client"
 	"patchbay/am/client/session"
@@ -26,7 +27,6 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"
 )

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/testkit/wait"
-	"patchbay/am/xmlrpc"
 )
 
 // geniLibForms makes calls as geni-lib does: credentials as base64 with an int as

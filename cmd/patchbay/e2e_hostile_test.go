@@ -21,12 +21,12 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/testkit/wait"
-	"patchbay/am/xmlrpc"
 )
 
 // These tests attack the served program, with the race detector if PATCHBAY_RACE is set.
-// They have a few cases for each layer. The tables of am/mtls, am/server, am/xmlrpc,
+// They have a few cases for each layer. The tables of am/server/mtls, am/server, am/api/xmlrpc,
 // am/api, credentials and rspec have the others.
 
 // hostileTest is a served site with a working user and a hostile user.

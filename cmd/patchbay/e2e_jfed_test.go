@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
 	"patchbay/am/testkit/wait"
-	"patchbay/am/xmlrpc"
 )
 
 // jfedScript runs jFed's automated test with all its assertions, by sliver URNs where

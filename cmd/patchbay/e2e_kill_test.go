@@ -22,11 +22,11 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
 	"patchbay/am/store"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
-	"patchbay/am/xmlrpc"
 	"patchbay/inventory/provider"
 )
 

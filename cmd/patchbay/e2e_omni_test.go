@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
-	"patchbay/am/xmlrpc"
 )
 
 // TestClientScripts runs the calls of other clients at one site, concurrently: omni's

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/testkit/wait"
-	"patchbay/am/xmlrpc"
 )
 
 // These are the pitfalls of the AM API that need the built program; am/api tests the

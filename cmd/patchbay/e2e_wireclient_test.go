@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/credentials/trial"
 	"patchbay/credentials/trial/trialtest"
 )

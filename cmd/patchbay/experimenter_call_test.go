@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client/session"
 	"patchbay/am/display"
-	"patchbay/am/xmlrpc"
 )
 
 // credentialFor returns an unsigned credential for a target.

@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client/session"
 	"patchbay/am/display"
 	"patchbay/am/experiment"
-	"patchbay/am/xmlrpc"
 )
 
 func TestTargetsAreWhatMayBeNodes(t *testing.T) {

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/experiment"
-	"patchbay/am/xmlrpc"
 	"patchbay/inventory/suggest"
 )
 

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
 	"patchbay/am/client/session"
 	"patchbay/am/display"
 	"patchbay/am/experiment"
-	"patchbay/am/xmlrpc"
 )
 
 type answer struct {

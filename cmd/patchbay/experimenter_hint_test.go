@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client/session"
-	"patchbay/am/xmlrpc"
 )
 
 func TestMethodHints(t *testing.T) {

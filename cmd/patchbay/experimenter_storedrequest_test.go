@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/experiment"
 	"patchbay/am/site"
-	"patchbay/am/xmlrpc"
 )
 
 // failingAggregate has two nodes of a slice, keep and change, and answers one method with

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/site"
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 	"patchbay/credentials/cert"
 )
 

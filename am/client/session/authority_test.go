@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client/userfolder"
-	"patchbay/am/xmlrpc"
 	"patchbay/credentials/trial"
 )
 

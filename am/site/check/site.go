@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"patchbay/am/display"
-	"patchbay/am/mtls"
+	"patchbay/am/server/mtls"
 	"patchbay/am/site"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"

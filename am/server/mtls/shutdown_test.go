@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/mtls"
+	"patchbay/am/server/mtls"
 )
 
 func TestShutdownWaitsForBusyConnectionsOnly(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/mtls"
+	"patchbay/am/server/mtls"
 )
 
 // pair returns both ends of a connection without net/http. The server has not done its

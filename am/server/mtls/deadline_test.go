@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/mtls"
+	"patchbay/am/server/mtls"
 )
 
 // dated is a net.Conn that remembers the deadlines that are set.

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"patchbay/am/mtls"
+	"patchbay/am/server/mtls"
 )
 
 // place copies a file of the PKI to a folder of the test.

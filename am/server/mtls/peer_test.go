@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/mtls"
+	"patchbay/am/server/mtls"
 )
 
 var versions = map[string]uint16{"TLS12": tls.VersionTLS12, "TLS13": tls.VersionTLS13}

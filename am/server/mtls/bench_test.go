@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"testing"
 
-	"patchbay/am/mtls"
+	"patchbay/am/server/mtls"
 )
 
 // The benchmarks compare with crypto/tls, using certificates that it can read. Client and

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"patchbay/am/mtls"
+	"patchbay/am/server/mtls"
 	"patchbay/am/testkit/wait"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/mtls"
+	"patchbay/am/server/mtls"
 	"patchbay/am/testkit/wait"
 )
 
