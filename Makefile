@@ -87,7 +87,7 @@ check-full: check
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 60m -run '^TestMutants$$' ./credentials
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 30m ./inventory/provider/providertest ./am/conformance ./rspec/manifesttest ./schemas
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 30m -run '^TestRealRequests$$' ./am/api
-	RAPID_CHECKS=100000 $(GO) test -v -count=1 -timeout 60m -run '^TestCalendarModel$$' ./am/binder
+	RAPID_CHECKS=100000 $(GO) test -v -count=1 -timeout 60m -run '^TestCalendarModel$$' ./am/service/binder
 	PATCHBAY_KILLS=150 $(GO) test -v -count=1 -timeout 60m -run '^TestKilledUnderLoad$$' ./cmd/patchbay
 	.ci/fresh
 

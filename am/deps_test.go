@@ -33,7 +33,7 @@ const allowedImports = `
 0  rspec/hostname
 0  inventory/nameset
 0  credentials/rule
-0  am/budget
+0  am/service/budget
 0  am/testkit/wait
 0  am/testkit/require             go.uber.org/goleak
 0  am/testkit/hoststate           github.com/vishvananda/netlink
@@ -57,7 +57,7 @@ const allowedImports = `
 3  inventory/provider             am am/display am/executable am/urn rspec/match go.yaml.in/yaml/v3
 3  am/store                       am am/durable am/fileowner am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest am inventory/provider rspec/match github.com/google/uuid
-3  am/maintenance                 am/durable am/fileowner inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
+3  am/service/maintenance                 am/durable am/fileowner inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
 4  rspec/generate                 inventory rspec rspec/match schemas
 5  rspec/radl                     am/display am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/step rspec/view schemas schemas/xmltree go.yaml.in/yaml/v3
 5  rspec/blueprint                am/display inventory inventory/suggest rspec rspec/generate rspec/hostname rspec/match rspec/step schemas/yamlfile go.yaml.in/yaml/v3
@@ -66,30 +66,30 @@ const allowedImports = `
 3  rspec/draw                     am/display rspec/view
 4  rspec/manifesttest
 4  inventory/simulated            am/display inventory/provider rspec/step schemas/yamlfile go.yaml.in/yaml/v3
-4  am/lease                       am am/store am/urn
-4  am/policy                      am am/display am/urn inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
+4  am/service/lease                       am am/store am/urn
+4  am/service/policy                      am am/display am/urn inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
 4  am/audit                       am am/display am/fileowner am/store am/urn
-4  am/binder                      am am/display am/maintenance am/urn inventory inventory/suggest rspec rspec/match
-5  am/work                        am am/lease am/store am/urn inventory/provider github.com/google/uuid
-5  am/dryrun                      am am/urn inventory/provider
+4  am/service/binder                      am am/display am/service/maintenance am/urn inventory inventory/suggest rspec rspec/match
+5  am/work                        am am/service/lease am/store am/urn inventory/provider github.com/google/uuid
+5  am/service/dryrun                      am am/urn inventory/provider
 5  am/hook                        am am/executable am/store am/urn golang.org/x/sys
-5  am/service                     am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory inventory/suggest rspec rspec/hostname rspec/match rspec/step github.com/google/uuid
-6  am/operate                     am am/binder am/display am/lease am/maintenance am/policy am/store am/urn inventory inventory/suggest rspec
+5  am/service                     am am/service/binder am/service/budget am/service/lease am/service/maintenance am/service/policy am/store am/urn credentials inventory inventory/suggest rspec rspec/hostname rspec/match rspec/step github.com/google/uuid
+6  am/operate                     am am/service/binder am/display am/service/lease am/service/maintenance am/service/policy am/store am/urn inventory inventory/suggest rspec
 7  am/modeltest
 6  am/api                         am am/service am/store am/urn am/api/xmlrpc credentials rspec schemas golang.org/x/crypto
 6  am/server/mtls                        C
-7  am/server                      am am/api am/audit am/budget am/display am/api/xmlrpc github.com/prometheus/client_golang
+7  am/server                      am am/api am/audit am/service/budget am/display am/api/xmlrpc github.com/prometheus/client_golang
 7  am/client                      am am/api/xmlrpc github.com/kolo/xmlrpc
 7  am/authority                   am am/api am/display am/durable am/fileowner am/urn am/api/xmlrpc credentials credentials/cert credentials/trial inventory/suggest github.com/google/uuid go.etcd.io/bbolt
 8  am/experiment                  am am/client am/urn rspec rspec/hostname rspec/radl rspec/step rspec/view schemas/xmltree go.yaml.in/yaml/v3
 8  am/conformance                 am/client am/urn am/api/xmlrpc credentials/trial rspec/view schemas schemas/xmltree golang.org/x/crypto
-8  am/site                        am am/api am/audit am/authority am/clock am/display am/dryrun am/durable am/fdsocket am/fileowner am/hook am/maintenance am/server/mtls am/operate am/policy am/server am/service am/store am/supervisor am/urn am/work credentials credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/suggest rspec rspec/blueprint rspec/compile schemas/yamlfile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
-9  am/site/check                  am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/server/mtls am/policy am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest inventory/suggest rspec rspec/blueprint rspec/compile rspec/step schemas schemas/xmltree schemas/yamlfile go.yaml.in/yaml/v3
+8  am/site                        am am/api am/audit am/authority am/clock am/display am/service/dryrun am/durable am/fdsocket am/fileowner am/hook am/service/maintenance am/server/mtls am/operate am/service/policy am/server am/service am/store am/supervisor am/urn am/work credentials credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/suggest rspec rspec/blueprint rspec/compile schemas/yamlfile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+9  am/site/check                  am am/audit am/service/binder am/clock am/display am/fileowner am/hook am/service/maintenance am/server/mtls am/service/policy am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest inventory/suggest rspec rspec/blueprint rspec/compile rspec/step schemas schemas/xmltree schemas/yamlfile go.yaml.in/yaml/v3
 9  am/site/create                 am/executable am/site am/urn credentials/trial inventory inventory/osinfo inventory/provider inventory/simulated golang.org/x/sys
 9  am/client/userfolder           am/authority am/display am/fileowner am/site am/urn credentials/cert credentials/trial inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
 10  am/client/ownsite              am/client/userfolder am/display am/fileowner am/site am/site/create am/urn credentials/trial golang.org/x/sys
 11  am/client/session              am am/client am/client/ownsite am/client/userfolder am/display am/experiment am/fileowner am/site am/site/create am/urn am/api/xmlrpc credentials/cert inventory inventory/suggest
-12  cmd/patchbay                   am am/audit am/authority am/client am/client/ownsite am/client/session am/client/userfolder am/conformance am/display am/durable am/experiment am/fileowner am/maintenance am/operate am/site am/site/check am/site/create am/store am/supervisor am/urn am/api/xmlrpc credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/suggest rspec rspec/compile rspec/draw rspec/view schemas schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
+12  cmd/patchbay                   am am/audit am/authority am/client am/client/ownsite am/client/session am/client/userfolder am/conformance am/display am/durable am/experiment am/fileowner am/service/maintenance am/operate am/site am/site/check am/site/create am/store am/supervisor am/urn am/api/xmlrpc credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/suggest rspec rspec/compile rspec/draw rspec/view schemas schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 0  am/fdsocket                    golang.org/x/sys
 0  inventory/local/sandbox        golang.org/x/sys
 0  inventory/local/cgroup         golang.org/x/sys
@@ -112,7 +112,7 @@ const allowedImports = `
 5  inventory/local                am/display am/fdsocket inventory/provider inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
 6  inventory/local/testbed        am/durable am/fdsocket am/fileowner am/supervisor inventory inventory/local inventory/local/agent inventory/local/egress inventory/local/fabric inventory/local/gateway inventory/local/hostalloc inventory/local/image inventory/local/node inventory/local/setup inventory/local/steprunner inventory/local/sysctl inventory/local/vswitch inventory/osinfo inventory/provider rspec/hostname rspec/match rspec/step schemas/yamlfile golang.org/x/crypto golang.org/x/sys
 6  inventory/lxd/inside           am/durable inventory/local/agent inventory/local/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
-7  inventory/lxd                  am/display am/durable am/fileowner am/maintenance inventory inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider rspec/hostname rspec/match rspec/step schemas/yamlfile github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys
+7  inventory/lxd                  am/display am/durable am/fileowner am/service/maintenance inventory inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider rspec/hostname rspec/match rspec/step schemas/yamlfile github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys
 8  cmd/patchbay-lxd               am/fileowner inventory/local/agent inventory/local/setup inventory/lxd inventory/lxd/inside github.com/spf13/cobra golang.org/x/sys
 8  cmd/patchbay-local             am/fdsocket inventory inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/linktest inventory/local/node inventory/local/setup inventory/local/testbed inventory/local/vswitch inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `

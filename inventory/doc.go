@@ -19,7 +19,7 @@
 // Compare returns the differences between two inventories. Consequences returns the effects
 // of an inventory on existing slivers, which may have been reserved under other inventories.
 //
-// The package does not record reservations (am/binder does), starts no provider
+// The package does not record reservations (am/service/binder does), starts no provider
 // (inventory/provider does) and writes no documents (rspec does).
 //
 // # Specifications

@@ -18,8 +18,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
-	"patchbay/am/lease"
 	"patchbay/am/service"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/testkit/disk"
 	"patchbay/am/urn"

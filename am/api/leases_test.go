@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/maintenance"
 	"patchbay/am/operate"
+	"patchbay/am/service/maintenance"
 	"patchbay/inventory"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/binder"
 	"patchbay/am/service"
+	"patchbay/am/service/binder"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/rspec"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/maintenance"
+	"patchbay/am/service/maintenance"
 	"patchbay/am/urn"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
-	"patchbay/am/maintenance"
 	"patchbay/am/operate"
+	"patchbay/am/service/maintenance"
 	"patchbay/am/store"
 	"patchbay/inventory"
 )

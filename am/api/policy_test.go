@@ -11,7 +11,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
-	"patchbay/am/policy"
+	"patchbay/am/service/policy"
 	"patchbay/inventory"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
-	"patchbay/am/binder"
+	"patchbay/am/service/binder"
 	"patchbay/am/store"
 	"patchbay/rspec"
 	"patchbay/rspec/compile"

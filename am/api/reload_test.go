@@ -12,7 +12,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
-	"patchbay/am/binder"
+	"patchbay/am/service/binder"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"

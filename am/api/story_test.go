@@ -12,7 +12,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
-	"patchbay/am/lease"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 )

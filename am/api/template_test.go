@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/lease"
 	"patchbay/am/service"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/inventory"
 	"patchbay/rspec"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/lease"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 )

@@ -9,7 +9,7 @@ import (
 	"unicode"
 
 	"patchbay/am"
-	"patchbay/am/maintenance"
+	"patchbay/am/service/maintenance"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"

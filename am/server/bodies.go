@@ -5,7 +5,7 @@ import (
 	"io"
 	"net/http"
 
-	"patchbay/am/budget"
+	"patchbay/am/service/budget"
 )
 
 type bodies struct{ *budget.Budget }

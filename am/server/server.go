@@ -14,7 +14,7 @@ import (
 
 	"patchbay/am/api"
 	"patchbay/am/audit"
-	"patchbay/am/budget"
+	"patchbay/am/service/budget"
 )
 
 // API processes calls; package api implements it. Serve always returns a body, even for an

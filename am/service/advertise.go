@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/binder"
-	"patchbay/am/maintenance"
+	"patchbay/am/service/binder"
+	"patchbay/am/service/maintenance"
 	"patchbay/am/store"
 	"patchbay/inventory"
 	"patchbay/rspec"

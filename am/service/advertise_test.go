@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"patchbay/am"
-	"patchbay/am/binder"
+	"patchbay/am/service/binder"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"

@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"patchbay/am"
-	"patchbay/am/lease"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/credentials"
 )

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/binder"
-	"patchbay/am/lease"
+	"patchbay/am/service/binder"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/rspec"

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"patchbay/am"
-	"patchbay/am/binder"
+	"patchbay/am/service/binder"
 	"patchbay/inventory"
 	"patchbay/rspec"
 )

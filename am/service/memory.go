@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"patchbay/am"
-	"patchbay/am/budget"
+	"patchbay/am/service/budget"
 	"patchbay/am/store"
 	"patchbay/credentials"
 	"patchbay/rspec"

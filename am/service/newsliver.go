@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"patchbay/am"
-	"patchbay/am/binder"
+	"patchbay/am/service/binder"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec/hostname"

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"patchbay/am"
-	"patchbay/am/binder"
+	"patchbay/am/service/binder"
 	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/hostname"

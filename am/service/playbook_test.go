@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"patchbay/am"
-	"patchbay/am/binder"
+	"patchbay/am/service/binder"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/binder"
-	"patchbay/am/policy"
+	"patchbay/am/service/binder"
+	"patchbay/am/service/policy"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/rspec"

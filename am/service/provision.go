@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/policy"
+	"patchbay/am/service/policy"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/credentials"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/binder"
+	"patchbay/am/service/binder"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"

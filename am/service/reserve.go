@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"patchbay/am"
-	"patchbay/am/binder"
-	"patchbay/am/lease"
-	"patchbay/am/policy"
+	"patchbay/am/service/binder"
+	"patchbay/am/service/lease"
+	"patchbay/am/service/policy"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/credentials"

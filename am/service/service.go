@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/maintenance"
-	"patchbay/am/policy"
+	"patchbay/am/service/maintenance"
+	"patchbay/am/service/policy"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/credentials"

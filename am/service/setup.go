@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"patchbay/am"
-	"patchbay/am/binder"
+	"patchbay/am/service/binder"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"patchbay/am"
-	"patchbay/am/binder"
+	"patchbay/am/service/binder"
 	"patchbay/rspec"
 )
 

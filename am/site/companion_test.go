@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/dryrun"
 	"patchbay/am/fdsocket"
+	"patchbay/am/service/dryrun"
 	"patchbay/am/supervisor"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"patchbay/am/display"
-	"patchbay/am/dryrun"
+	"patchbay/am/service/dryrun"
 	"patchbay/am/supervisor"
 	"patchbay/inventory/provider"
 )

@@ -13,8 +13,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/display"
-	"patchbay/am/maintenance"
 	"patchbay/am/service"
+	"patchbay/am/service/maintenance"
 	"patchbay/am/store"
 	"patchbay/inventory"
 )

@@ -12,8 +12,8 @@ import (
 
 	"patchbay/am/audit"
 	"patchbay/am/display"
-	"patchbay/am/maintenance"
 	"patchbay/am/operate"
+	"patchbay/am/service/maintenance"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"

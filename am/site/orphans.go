@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/am/maintenance"
+	"patchbay/am/service/maintenance"
 	"patchbay/am/urn"
 	"patchbay/am/work"
 	"patchbay/inventory"

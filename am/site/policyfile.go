@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/am/policy"
+	"patchbay/am/service/policy"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 )

@@ -4,10 +4,10 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"patchbay/am/dryrun"
-	"patchbay/am/maintenance"
-	"patchbay/am/policy"
 	"patchbay/am/service"
+	"patchbay/am/service/dryrun"
+	"patchbay/am/service/maintenance"
+	"patchbay/am/service/policy"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
 	"patchbay/rspec"

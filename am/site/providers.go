@@ -18,8 +18,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/display"
-	"patchbay/am/dryrun"
 	"patchbay/am/server"
+	"patchbay/am/service/dryrun"
 	"patchbay/am/work"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"

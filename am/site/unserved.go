@@ -16,9 +16,9 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/audit"
-	"patchbay/am/maintenance"
 	"patchbay/am/operate"
 	"patchbay/am/service"
+	"patchbay/am/service/maintenance"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"

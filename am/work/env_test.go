@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/lease"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	setup "patchbay/rspec/step"

@@ -6,7 +6,7 @@ import (
 	"reflect"
 
 	"patchbay/am"
-	"patchbay/am/lease"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 )

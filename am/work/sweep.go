@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/lease"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory/provider"

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/display"
-	"patchbay/am/maintenance"
 	"patchbay/am/operate"
+	"patchbay/am/service/maintenance"
 	"patchbay/am/site"
 	"patchbay/inventory/nameset"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/display"
-	"patchbay/am/maintenance"
+	"patchbay/am/service/maintenance"
 	"patchbay/am/site"
 )
 

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"patchbay/am/maintenance"
+	"patchbay/am/service/maintenance"
 	"patchbay/inventory/provider"
 	"patchbay/schemas/yamlfile"
 )

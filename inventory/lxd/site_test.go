@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/maintenance"
+	"patchbay/am/service/maintenance"
 	"patchbay/inventory"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"patchbay/am/binder"
 	"patchbay/am/display"
+	"patchbay/am/service/binder"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/am/binder"
+	"patchbay/am/service/binder"
 	"patchbay/am/site"
 	"patchbay/rspec/step"
 )

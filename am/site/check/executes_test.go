@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/binder"
+	"patchbay/am/service/binder"
 	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/step"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"patchbay/am/display"
-	"patchbay/am/maintenance"
+	"patchbay/am/service/maintenance"
 	"patchbay/am/site"
 	"patchbay/inventory"
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"patchbay/am/display"
-	"patchbay/am/policy"
+	"patchbay/am/service/policy"
 	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"

@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"patchbay/am"
-	"patchbay/am/binder"
 	"patchbay/am/display"
-	"patchbay/am/maintenance"
+	"patchbay/am/service/binder"
+	"patchbay/am/service/maintenance"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/inventory/suggest"

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/maintenance"
+	"patchbay/am/service/maintenance"
 
 	"patchbay/inventory"
 )

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"patchbay/am"
-	"patchbay/am/maintenance"
+	"patchbay/am/service/maintenance"
 	"patchbay/inventory"
 )
 

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"patchbay/am"
-	"patchbay/am/policy"
+	"patchbay/am/service/policy"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"

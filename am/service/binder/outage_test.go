@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/maintenance"
+	"patchbay/am/service/maintenance"
 )
 
 func planned(t testing.TB, text string) *maintenance.Plan {

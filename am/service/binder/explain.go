@@ -8,7 +8,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/display"
-	"patchbay/am/maintenance"
+	"patchbay/am/service/maintenance"
 	"patchbay/inventory"
 	"patchbay/inventory/suggest"
 )
