@@ -128,7 +128,7 @@ import crypto/rc4 | | broken
 import crypto/des | | broken
 import math/rand | | can be told beforehand
 import math/rand/v2 | am/hook/limits.go am/work/limits.go credentials/trial inventory/local/vswitch inventory/simulated | can be told beforehand: pauses, serial numbers of credentials, losses of frames, pretended failures; keys and names that must not be told come from crypto/rand
-endless | cmd/patchbay/program.go am/operate/order.go | whoever writes decides how much memory is used; allowed for a user's own terminal, and behind a reader that counts
+endless | cmd/patchbay/program.go am/site/operate/order.go | whoever writes decides how much memory is used; allowed for a user's own terminal, and behind a reader that counts
 os.Setenv | | children would inherit it, and C reads it meanwhile
 os.Unsetenv | | as Setenv
 os.Clearenv | | as Setenv

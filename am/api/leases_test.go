@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/operate"
 	"patchbay/am/service/maintenance"
+	"patchbay/am/site/operate"
 	"patchbay/inventory"
 )
 

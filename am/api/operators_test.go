@@ -14,8 +14,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
-	"patchbay/am/operate"
 	"patchbay/am/service/maintenance"
+	"patchbay/am/site/operate"
 	"patchbay/am/store"
 	"patchbay/inventory"
 )

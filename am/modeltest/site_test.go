@@ -17,11 +17,11 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api"
-	"patchbay/am/clock"
-	"patchbay/am/operate"
 	"patchbay/am/service"
 	"patchbay/am/service/dryrun"
 	"patchbay/am/service/policy"
+	"patchbay/am/site/clock"
+	"patchbay/am/site/operate"
 	"patchbay/am/store"
 	"patchbay/am/testkit/disk"
 	"patchbay/am/urn"

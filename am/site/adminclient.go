@@ -18,11 +18,11 @@ import (
 	"syscall"
 	"time"
 
-	"patchbay/am/clock"
 	"patchbay/am/display"
 	"patchbay/am/fdsocket"
 	"patchbay/am/hook"
-	"patchbay/am/operate"
+	"patchbay/am/site/clock"
+	"patchbay/am/site/operate"
 	"patchbay/am/store"
 )
 

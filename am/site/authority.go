@@ -9,8 +9,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/authority"
-	"patchbay/am/clock"
 	"patchbay/am/server"
+	"patchbay/am/site/clock"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/credentials"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"patchbay/am/authority"
-	"patchbay/am/operate"
+	"patchbay/am/site/operate"
 	"patchbay/credentials/trial"
 )
 

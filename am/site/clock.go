@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"patchbay/am/clock"
 	"patchbay/am/display"
-	"patchbay/am/operate"
+	"patchbay/am/site/clock"
+	"patchbay/am/site/operate"
 	"patchbay/am/store"
 )
 

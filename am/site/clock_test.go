@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/clock"
+	"patchbay/am/site/clock"
 )
 
 // TestJumpOfTheHostsClock has a site whose host's clock jumps by a year. The site is not ready

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"patchbay/am/clock"
 	"patchbay/am/server"
 	"patchbay/am/service"
+	"patchbay/am/site/clock"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"

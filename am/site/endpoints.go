@@ -13,7 +13,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/display"
-	"patchbay/am/operate"
+	"patchbay/am/site/operate"
 	"patchbay/am/store"
 	"patchbay/am/work"
 	"patchbay/inventory"

@@ -12,8 +12,8 @@ import (
 
 	"patchbay/am/audit"
 	"patchbay/am/display"
-	"patchbay/am/operate"
 	"patchbay/am/service/maintenance"
+	"patchbay/am/site/operate"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"

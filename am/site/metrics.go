@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/operate"
 	"patchbay/am/server"
+	"patchbay/am/site/operate"
 	"patchbay/am/store"
 	"patchbay/credentials/cert"
 	"patchbay/inventory/provider"

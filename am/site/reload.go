@@ -16,9 +16,9 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/display"
-	"patchbay/am/operate"
 	"patchbay/am/service"
 	"patchbay/am/service/maintenance"
+	"patchbay/am/site/operate"
 	"patchbay/am/store"
 	"patchbay/inventory"
 )

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/am/clock"
 	"patchbay/am/display"
 	"patchbay/am/server"
 	"patchbay/am/server/mtls"
+	"patchbay/am/site/clock"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 )

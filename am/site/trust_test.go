@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/clock"
+	"patchbay/am/site/clock"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/testdata/pki"

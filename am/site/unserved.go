@@ -16,9 +16,9 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/audit"
-	"patchbay/am/operate"
 	"patchbay/am/service"
 	"patchbay/am/service/maintenance"
+	"patchbay/am/site/operate"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"patchbay/am/audit"
-	"patchbay/am/operate"
+	"patchbay/am/site/operate"
 	"patchbay/am/store"
 	"patchbay/inventory"
 )

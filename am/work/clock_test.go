@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/clock"
+	"patchbay/am/site/clock"
 )
 
 // host is a host whose wall clock can be set, in a synctest bubble.

@@ -13,9 +13,9 @@ import (
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/conformance"
-	"patchbay/am/operate"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
+	"patchbay/am/site/operate"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
 )

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/display"
-	"patchbay/am/operate"
 	"patchbay/am/service/maintenance"
 	"patchbay/am/site"
+	"patchbay/am/site/operate"
 	"patchbay/inventory/nameset"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"patchbay/am/display"
-	"patchbay/am/operate"
 	"patchbay/am/site"
+	"patchbay/am/site/operate"
 	"patchbay/inventory/nameset"
 )
 

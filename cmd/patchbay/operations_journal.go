@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/display"
-	"patchbay/am/operate"
+	"patchbay/am/site/operate"
 )
 
 const journalLong = `List changes with time, user and slice: calls that changed something, changes by the

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am/operate"
 	"patchbay/am/site"
+	"patchbay/am/site/operate"
 	"patchbay/inventory/nameset"
 	"patchbay/inventory/suggest"
 )

@@ -15,7 +15,7 @@ import (
 	"unicode"
 
 	"patchbay/am"
-	"patchbay/am/operate"
+	"patchbay/am/site/operate"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/display"
-	"patchbay/am/operate"
 	"patchbay/am/site"
+	"patchbay/am/site/operate"
 )
 
 const nodesLong = `List nodes with their state, used capacity, slices and ends of leases: all nodes of the

@@ -11,8 +11,8 @@ import (
 	"patchbay/am/audit"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
-	"patchbay/am/operate"
 	"patchbay/am/site"
+	"patchbay/am/site/operate"
 )
 
 const releaseLong = `Release slivers, as if their users had deleted them. A TARGET is a slice, by its URN or

@@ -10,8 +10,8 @@ import (
 
 	"patchbay/am/audit"
 	"patchbay/am/display"
-	"patchbay/am/operate"
 	"patchbay/am/site"
+	"patchbay/am/site/operate"
 )
 
 const renewLong = `Change the end of leases, to a later or earlier time. A TARGET is a slice, by its URN or

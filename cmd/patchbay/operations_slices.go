@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/display"
-	"patchbay/am/operate"
+	"patchbay/am/site/operate"
 )
 
 const slicesLong = `List slices with their slivers by state, the first end of a lease, and the users who

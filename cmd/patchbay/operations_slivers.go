@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am/operate"
+	"patchbay/am/site/operate"
 )
 
 const sliversLong = `List slivers, of all slices or of those that match the argument, with component, state,

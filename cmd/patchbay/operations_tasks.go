@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am"
-	"patchbay/am/operate"
+	"patchbay/am/site/operate"
 )
 
 const tasksLong = `List pending provider tasks: sliver, beginning, failed attempts, next attempt, and the

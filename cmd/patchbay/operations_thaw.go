@@ -9,8 +9,8 @@ import (
 
 	"patchbay/am/audit"
 	"patchbay/am/display"
-	"patchbay/am/operate"
 	"patchbay/am/site"
+	"patchbay/am/site/operate"
 	"patchbay/am/urn"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/display"
-	"patchbay/am/operate"
 	"patchbay/am/site"
+	"patchbay/am/site/operate"
 )
 
 const usageLong = `List node-hours by user and project, from the journal. A project is the authority of

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"patchbay/am/display"
-	"patchbay/am/operate"
+	"patchbay/am/site/operate"
 )
 
 // timeAndDistance returns a text such as "2030-01-31T12:00:00Z in 3h12m".

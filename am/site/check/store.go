@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"patchbay/am/audit"
-	"patchbay/am/clock"
 	"patchbay/am/display"
 	"patchbay/am/site"
+	"patchbay/am/site/clock"
 	"patchbay/am/store"
 )
 

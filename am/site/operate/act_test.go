@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/operate"
+	"patchbay/am/site/operate"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 )

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/operate"
 	"patchbay/am/service/maintenance"
+	"patchbay/am/site/operate"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"
