@@ -85,7 +85,7 @@ check-full: check
 	PATCHBAY_LONG=1 PATCHBAY_STEPS=20000 $(GO) test -v -count=1 -timeout 120m ./am/store ./am/hook ./am/modeltest ./am/authority
 	PATCHBAY_LONG=1 $(GO) test -p 1 -v -count=1 -timeout 120m -run 'Kill' $$($(GO) list $(PACKAGES) | grep -E $(ONHOST) | grep -v patchbay-lxd)
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 60m -run '^TestMutants$$' ./credentials
-	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 30m ./inventory/provider/providertest ./am/conformance ./rspec/manifesttest ./schemas
+	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 30m ./inventory/provider/providertest ./am/client/conformance ./rspec/manifesttest ./schemas
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 30m -run '^TestRealRequests$$' ./am/api
 	RAPID_CHECKS=100000 $(GO) test -v -count=1 -timeout 60m -run '^TestCalendarModel$$' ./am/service/binder
 	PATCHBAY_KILLS=150 $(GO) test -v -count=1 -timeout 60m -run '^TestKilledUnderLoad$$' ./cmd/patchbay

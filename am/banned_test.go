@@ -113,7 +113,7 @@ net/http.Transport | inventory/lxd/rest.go am/client am/site/adminclient.go am/h
 net/http.NewRequest* | inventory/lxd/rest.go am/client/client.go am/hook/receiver.go am/site/adminclient.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
 net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
-net.Dial* | inventory/lxd inventory/lxd/inside am/conformance/login.go am/site/notify.go inventory/local/instance.go am/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, installs inside of nodes, name servers of the operator
+net.Dial* | inventory/lxd inventory/lxd/inside am/client/conformance/login.go am/site/notify.go inventory/local/instance.go am/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, installs inside of nodes, name servers of the operator
 net.Resolver | | names of clients must not make questions
 net.DefaultResolver | am/site/host.go inventory/local/behindendpoint.go | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights
 net.Lookup* | | names of clients must not make questions

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am"
+	"patchbay/am/client/conformance"
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
-	"patchbay/am/conformance"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
 	"patchbay/am/site/operate"

@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am/api/xmlrpc"
+	"patchbay/am/client/experiment"
 	"patchbay/am/client/session"
 	"patchbay/am/display"
-	"patchbay/am/experiment"
 )
 
 func TestTargetsAreWhatMayBeNodes(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
+	"patchbay/am/client/experiment"
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
-	"patchbay/am/experiment"
 	"patchbay/inventory/suggest"
 )
 

@@ -12,9 +12,9 @@ import (
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
+	"patchbay/am/client/experiment"
 	"patchbay/am/client/session"
 	"patchbay/am/display"
-	"patchbay/am/experiment"
 )
 
 type answer struct {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am/experiment"
+	"patchbay/am/client/experiment"
 )
 
 const exportLong = `Describe the nodes of a slice for other programs. If you have one experiment, SLICE may be

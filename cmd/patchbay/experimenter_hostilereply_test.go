@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/client/experiment"
 	"patchbay/am/client/userfolder"
-	"patchbay/am/experiment"
 )
 
 // serveReply serves an aggregate that answers each call with a code and members of a value,

@@ -17,9 +17,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/client/conformance"
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
-	"patchbay/am/conformance"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"

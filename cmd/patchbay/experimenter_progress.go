@@ -9,7 +9,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
-	"patchbay/am/experiment"
+	"patchbay/am/client/experiment"
 )
 
 // progress shows a line for each phase, and for each change of the stage of a setup. At a

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"patchbay/am/client"
-	"patchbay/am/experiment"
+	"patchbay/am/client/experiment"
 )
 
 // TestProgress proves that a terminal gets one line that is redrawn, with colours unless

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/client"
+	"patchbay/am/client/experiment"
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
-	"patchbay/am/experiment"
 	"patchbay/inventory/suggest"
 )
 

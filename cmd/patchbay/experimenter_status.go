@@ -12,10 +12,10 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/client/experiment"
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
-	"patchbay/am/experiment"
 )
 
 const statusLong = `Show your experiments, or the named slices: the nodes of each slice, their states, addresses,

@@ -10,9 +10,9 @@ import (
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
+	"patchbay/am/client/experiment"
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
-	"patchbay/am/experiment"
 	"patchbay/am/site"
 )
 

@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"patchbay/am/client"
+	"patchbay/am/client/experiment"
 	"patchbay/am/client/ownsite"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
-	"patchbay/am/experiment"
 	"patchbay/am/fileowner"
 	"patchbay/am/site"
 	"patchbay/am/site/create"

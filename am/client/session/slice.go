@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"patchbay/am/client"
+	"patchbay/am/client/experiment"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
-	"patchbay/am/experiment"
 	"patchbay/am/site"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/conformance"
+	"patchbay/am/client/conformance"
 	"patchbay/am/testkit/require"
 )
 

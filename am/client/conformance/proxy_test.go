@@ -23,7 +23,7 @@ import (
 
 	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
-	"patchbay/am/conformance"
+	"patchbay/am/client/conformance"
 )
 
 // mutation is one call that passes the proxy between the probe and a correct aggregate.

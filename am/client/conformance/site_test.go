@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/conformance"
+	"patchbay/am/client/conformance"
 )
 
 // programFolder has the built programs, of an aggregate that the tests probe.

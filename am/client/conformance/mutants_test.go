@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"patchbay/am/api/xmlrpc"
-	"patchbay/am/conformance"
+	"patchbay/am/client/conformance"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 )
