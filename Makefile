@@ -82,7 +82,7 @@ check-full: check
 	$(GO) test -count=2 -shuffle=on -timeout 30m $(PACKAGES)
 	PATCHBAY_CORPUS_ALL=1 $(GO) test -v -count=1 -timeout 60m -run '^TestOnHostCorpusRequestsRun$$' ./cmd/patchbay
 	PATCHBAY_LONG=1 PATCHBAY_LXD_KILLS=100 $(GO) test -v -count=1 -timeout 45m ./cmd/patchbay-lxd
-	PATCHBAY_LONG=1 PATCHBAY_STEPS=20000 $(GO) test -v -count=1 -timeout 120m ./am/store ./am/hook ./am/modeltest ./am/authority
+	PATCHBAY_LONG=1 PATCHBAY_STEPS=20000 $(GO) test -v -count=1 -timeout 120m ./am/store ./am/follow/hook ./am/modeltest ./am/authority
 	PATCHBAY_LONG=1 $(GO) test -p 1 -v -count=1 -timeout 120m -run 'Kill' $$($(GO) list $(PACKAGES) | grep -E $(ONHOST) | grep -v patchbay-lxd)
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 60m -run '^TestMutants$$' ./credentials
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 30m ./inventory/provider/providertest ./am/client/conformance ./rspec/manifesttest ./schemas

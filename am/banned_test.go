@@ -108,9 +108,9 @@ net/http.Handle | | the shared multiplexer
 net/http.HandleFunc | | the shared multiplexer
 net/http.ListenAndServe* | | no time limits
 net/http.Serve* | am/server | no time limits; ServeMux and Server are am/server's
-net/http.Client | inventory/lxd/rest.go am/client am/site/adminclient.go am/hook/receiver.go inventory/local/setup/http.go | nothing that serves ever fetches; hooks post to where the operator says, commands ask at the Unix socket, and installs run inside of nodes
-net/http.Transport | inventory/lxd/rest.go am/client am/site/adminclient.go am/hook/receiver.go inventory/local/setup/http.go inventory/local/testbed/manifest.go | as Client
-net/http.NewRequest* | inventory/lxd/rest.go am/client/client.go am/hook/receiver.go am/site/adminclient.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
+net/http.Client | inventory/lxd/rest.go am/client am/site/adminclient.go am/follow/hook/receiver.go inventory/local/setup/http.go | nothing that serves ever fetches; hooks post to where the operator says, commands ask at the Unix socket, and installs run inside of nodes
+net/http.Transport | inventory/lxd/rest.go am/client am/site/adminclient.go am/follow/hook/receiver.go inventory/local/setup/http.go inventory/local/testbed/manifest.go | as Client
+net/http.NewRequest* | inventory/lxd/rest.go am/client/client.go am/follow/hook/receiver.go am/site/adminclient.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
 net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
 net.Dial* | inventory/lxd inventory/lxd/inside am/client/conformance/login.go am/site/notify.go inventory/local/instance.go am/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, installs inside of nodes, name servers of the operator
@@ -118,16 +118,16 @@ net.Resolver | | names of clients must not make questions
 net.DefaultResolver | am/site/host.go inventory/local/behindendpoint.go | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights
 net.Lookup* | | names of clients must not make questions
 net.Resolve*Addr | | names of clients must not make questions
-import crypto/tls | inventory/lxd/rest.go am/client am/hook/receiver.go am/site/remotemetrics.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/server/mtls's, but for what monitors, which have ordinary certificates or none
+import crypto/tls | inventory/lxd/rest.go am/client am/follow/hook/receiver.go am/site/remotemetrics.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/server/mtls's, but for what monitors, which have ordinary certificates or none
 crypto/x509.ParseCertificate* | credentials/cert | one tolerant reader
 crypto/x509.SystemCertPool | | whom the host trusts, a federation need not
-crypto/x509.NewCertPool | am/client am/hook/receiver.go | one verifier, credentials/cert
+crypto/x509.NewCertPool | am/client am/follow/hook/receiver.go | one verifier, credentials/cert
 import crypto/md5 | inventory/local/image/host.go | broken; there it compares files with what their package shipped
 import crypto/sha1 | credentials credentials/cert credentials/dsig | broken; old federations sign with it, and ABAC names keys by it
 import crypto/rc4 | | broken
 import crypto/des | | broken
 import math/rand | | can be told beforehand
-import math/rand/v2 | am/hook/limits.go am/work/limits.go credentials/trial inventory/local/vswitch inventory/simulated | can be told beforehand: pauses, serial numbers of credentials, losses of frames, pretended failures; keys and names that must not be told come from crypto/rand
+import math/rand/v2 | am/follow/hook/limits.go am/work/limits.go credentials/trial inventory/local/vswitch inventory/simulated | can be told beforehand: pauses, serial numbers of credentials, losses of frames, pretended failures; keys and names that must not be told come from crypto/rand
 endless | cmd/patchbay/program.go am/site/operate/order.go | whoever writes decides how much memory is used; allowed for a user's own terminal, and behind a reader that counts
 os.Setenv | | children would inherit it, and C reads it meanwhile
 os.Unsetenv | | as Setenv

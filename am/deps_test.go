@@ -68,28 +68,28 @@ const allowedImports = `
 4  inventory/simulated            am/display inventory/provider rspec/step schemas/yamlfile go.yaml.in/yaml/v3
 4  am/service/lease                       am am/store am/urn
 4  am/service/policy                      am am/display am/urn inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
-4  am/audit                       am am/display am/fileowner am/store am/urn
+4  am/follow/audit                       am am/display am/fileowner am/store am/urn
 4  am/service/binder                      am am/display am/service/maintenance am/urn inventory inventory/suggest rspec rspec/match
 5  am/work                        am am/service/lease am/store am/urn inventory/provider github.com/google/uuid
 5  am/service/dryrun                      am am/urn inventory/provider
-5  am/hook                        am am/executable am/store am/urn golang.org/x/sys
+5  am/follow/hook                        am am/executable am/store am/urn golang.org/x/sys
 5  am/service                     am am/service/binder am/service/budget am/service/lease am/service/maintenance am/service/policy am/store am/urn credentials inventory inventory/suggest rspec rspec/hostname rspec/match rspec/step github.com/google/uuid
 6  am/site/operate                     am am/service/binder am/display am/service/lease am/service/maintenance am/service/policy am/store am/urn inventory inventory/suggest rspec
 7  am/modeltest
 6  am/api                         am am/service am/store am/urn am/api/xmlrpc credentials rspec schemas golang.org/x/crypto
 6  am/server/mtls                        C
-7  am/server                      am am/api am/audit am/service/budget am/display am/api/xmlrpc github.com/prometheus/client_golang
+7  am/server                      am am/api am/follow/audit am/service/budget am/display am/api/xmlrpc github.com/prometheus/client_golang
 7  am/client                      am am/api/xmlrpc github.com/kolo/xmlrpc
 7  am/authority                   am am/api am/display am/durable am/fileowner am/urn am/api/xmlrpc credentials credentials/cert credentials/trial inventory/suggest github.com/google/uuid go.etcd.io/bbolt
 8  am/client/experiment                  am am/client am/urn rspec rspec/hostname rspec/radl rspec/step rspec/view schemas/xmltree go.yaml.in/yaml/v3
 8  am/client/conformance                 am/client am/urn am/api/xmlrpc credentials/trial rspec/view schemas schemas/xmltree golang.org/x/crypto
-8  am/site                        am am/api am/audit am/authority am/site/clock am/display am/service/dryrun am/durable am/fdsocket am/fileowner am/hook am/service/maintenance am/server/mtls am/site/operate am/service/policy am/server am/service am/store am/supervisor am/urn am/work credentials credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/suggest rspec rspec/blueprint rspec/compile schemas/yamlfile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
-9  am/site/check                  am am/audit am/service/binder am/site/clock am/display am/fileowner am/hook am/service/maintenance am/server/mtls am/service/policy am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest inventory/suggest rspec rspec/blueprint rspec/compile rspec/step schemas schemas/xmltree schemas/yamlfile go.yaml.in/yaml/v3
+8  am/site                        am am/api am/follow/audit am/authority am/site/clock am/display am/service/dryrun am/durable am/fdsocket am/fileowner am/follow/hook am/service/maintenance am/server/mtls am/site/operate am/service/policy am/server am/service am/store am/supervisor am/urn am/work credentials credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/suggest rspec rspec/blueprint rspec/compile schemas/yamlfile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+9  am/site/check                  am am/follow/audit am/service/binder am/site/clock am/display am/fileowner am/follow/hook am/service/maintenance am/server/mtls am/service/policy am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest inventory/suggest rspec rspec/blueprint rspec/compile rspec/step schemas schemas/xmltree schemas/yamlfile go.yaml.in/yaml/v3
 9  am/site/create                 am/executable am/site am/urn credentials/trial inventory inventory/osinfo inventory/provider inventory/simulated golang.org/x/sys
 9  am/client/userfolder           am/authority am/display am/fileowner am/site am/urn credentials/cert credentials/trial inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
 10  am/client/ownsite              am/client/userfolder am/display am/fileowner am/site am/site/create am/urn credentials/trial golang.org/x/sys
 11  am/client/session              am am/client am/client/ownsite am/client/userfolder am/display am/client/experiment am/fileowner am/site am/site/create am/urn am/api/xmlrpc credentials/cert inventory inventory/suggest
-12  cmd/patchbay                   am am/audit am/authority am/client am/client/ownsite am/client/session am/client/userfolder am/client/conformance am/display am/durable am/client/experiment am/fileowner am/service/maintenance am/site/operate am/site am/site/check am/site/create am/store am/supervisor am/urn am/api/xmlrpc credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/suggest rspec rspec/compile rspec/draw rspec/view schemas schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
+12  cmd/patchbay                   am am/follow/audit am/authority am/client am/client/ownsite am/client/session am/client/userfolder am/client/conformance am/display am/durable am/client/experiment am/fileowner am/service/maintenance am/site/operate am/site am/site/check am/site/create am/store am/supervisor am/urn am/api/xmlrpc credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/suggest rspec rspec/compile rspec/draw rspec/view schemas schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 0  am/fdsocket                    golang.org/x/sys
 0  inventory/local/sandbox        golang.org/x/sys
 0  inventory/local/cgroup         golang.org/x/sys

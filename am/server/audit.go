@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"patchbay/am/api/xmlrpc"
-	"patchbay/am/audit"
+	"patchbay/am/follow/audit"
 )
 
 // audit passes a call that may have changed something to Options.Audit, before its answer is

@@ -14,7 +14,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/api"
 	"patchbay/am/api/xmlrpc"
-	"patchbay/am/audit"
+	"patchbay/am/follow/audit"
 	"patchbay/am/server"
 	"patchbay/am/urn"
 )

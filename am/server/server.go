@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"patchbay/am/api"
-	"patchbay/am/audit"
+	"patchbay/am/follow/audit"
 	"patchbay/am/service/budget"
 )
 

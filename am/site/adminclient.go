@@ -20,7 +20,7 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/fdsocket"
-	"patchbay/am/hook"
+	"patchbay/am/follow/hook"
 	"patchbay/am/site/clock"
 	"patchbay/am/site/operate"
 	"patchbay/am/store"

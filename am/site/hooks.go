@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/am/hook"
+	"patchbay/am/follow/hook"
 	"patchbay/inventory/suggest"
 )
 

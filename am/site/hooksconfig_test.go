@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/hook"
+	"patchbay/am/follow/hook"
 )
 
 func TestHooksSayWhatIsWrongAndWhere(t *testing.T) {

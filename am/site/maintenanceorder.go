@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/am/audit"
 	"patchbay/am/display"
+	"patchbay/am/follow/audit"
 	"patchbay/am/service/maintenance"
 	"patchbay/am/site/operate"
 	"patchbay/am/store"

@@ -15,7 +15,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api"
-	"patchbay/am/audit"
+	"patchbay/am/follow/audit"
 	"patchbay/am/server"
 	"patchbay/am/service"
 	"patchbay/am/service/dryrun"

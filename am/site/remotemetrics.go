@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"patchbay/am/hook"
+	"patchbay/am/follow/hook"
 )
 
 // remoteMetrics is the listener for monitors on other hosts, with the data to authenticate

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/am/hook"
+	"patchbay/am/follow/hook"
 	"patchbay/am/store"
 )
 

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"patchbay/am/api"
-	"patchbay/am/audit"
 	"patchbay/am/authority"
 	"patchbay/am/display"
-	"patchbay/am/hook"
+	"patchbay/am/follow/audit"
+	"patchbay/am/follow/hook"
 	"patchbay/am/server"
 	"patchbay/am/server/mtls"
 	"patchbay/am/service"

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/audit"
 	"patchbay/am/display"
-	"patchbay/am/hook"
+	"patchbay/am/follow/audit"
+	"patchbay/am/follow/hook"
 	"patchbay/am/store"
 )
 

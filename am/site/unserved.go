@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/audit"
+	"patchbay/am/follow/audit"
 	"patchbay/am/service"
 	"patchbay/am/service/maintenance"
 	"patchbay/am/site/operate"

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am/audit"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
+	"patchbay/am/follow/audit"
 	"patchbay/am/site"
 	"patchbay/am/site/operate"
 )

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am/audit"
 	"patchbay/am/display"
+	"patchbay/am/follow/audit"
 	"patchbay/am/site"
 	"patchbay/am/site/operate"
 	"patchbay/am/urn"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am/audit"
 	"patchbay/am/display"
+	"patchbay/am/follow/audit"
 )
 
 const whoLong = `Find who used an IP address at a given time: the sliver that had ADDRESS, or PORT of that

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/audit"
+	"patchbay/am/follow/audit"
 )
 
 func TestPastMoment(t *testing.T) {

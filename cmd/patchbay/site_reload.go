@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am/audit"
 	"patchbay/am/display"
+	"patchbay/am/follow/audit"
 	"patchbay/am/site"
 )
 

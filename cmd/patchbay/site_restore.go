@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am"
-	"patchbay/am/audit"
 	"patchbay/am/authority"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
+	"patchbay/am/follow/audit"
 	"patchbay/am/site"
 	"patchbay/am/store"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/audit"
+	"patchbay/am/follow/audit"
 	"patchbay/am/site"
 )
 

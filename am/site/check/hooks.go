@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"patchbay/am/display"
-	"patchbay/am/hook"
+	"patchbay/am/follow/hook"
 	"patchbay/am/site"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/am/audit"
 	"patchbay/am/display"
+	"patchbay/am/follow/audit"
 	"patchbay/am/site"
 	"patchbay/am/site/clock"
 	"patchbay/am/store"
