@@ -82,7 +82,7 @@ check-full: check
 	$(GO) test -count=2 -shuffle=on -timeout 30m $(PACKAGES)
 	PATCHBAY_CORPUS_ALL=1 $(GO) test -v -count=1 -timeout 60m -run '^TestOnHostCorpusRequestsRun$$' ./cmd/patchbay
 	PATCHBAY_LONG=1 PATCHBAY_LXD_KILLS=100 $(GO) test -v -count=1 -timeout 45m ./cmd/patchbay-lxd
-	PATCHBAY_LONG=1 PATCHBAY_STEPS=20000 $(GO) test -v -count=1 -timeout 120m ./am/store ./am/follow/hook ./am/modeltest ./am/authority
+	PATCHBAY_LONG=1 PATCHBAY_STEPS=20000 $(GO) test -v -count=1 -timeout 120m ./am/store ./am/follow/hook ./am/testkit/modeltest ./am/authority
 	PATCHBAY_LONG=1 $(GO) test -p 1 -v -count=1 -timeout 120m -run 'Kill' $$($(GO) list $(PACKAGES) | grep -E $(ONHOST) | grep -v patchbay-lxd)
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 60m -run '^TestMutants$$' ./credentials
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 30m ./inventory/provider/providertest ./am/client/conformance ./rspec/manifesttest ./schemas
@@ -140,7 +140,7 @@ fuzz: packages
 ## soak: reserve and release for SOAKTIME (10m) and check that memory and state do not grow; then compare the manager with a model for as long
 soak: packages
 	PATCHBAY_SOAK=$(SOAKTIME) $(GO) test -v -run '^TestSoak' -timeout 24h ./cmd/patchbay
-	PATCHBAY_SOAK=$(SOAKTIME) $(GO) test -count=1 -v -run '^TestModel$$' -timeout 24h ./am/modeltest
+	PATCHBAY_SOAK=$(SOAKTIME) $(GO) test -count=1 -v -run '^TestModel$$' -timeout 24h ./am/testkit/modeltest
 
 ## guest: test in virtual machines with pure cgroup v2 and v1, netem and a boot, which the host may lack (takes long)
 guest: packages

@@ -75,7 +75,7 @@ const allowedImports = `
 5  am/follow/hook                        am am/executable am/store am/urn golang.org/x/sys
 5  am/service                     am am/service/binder am/service/budget am/service/lease am/service/maintenance am/service/policy am/store am/urn credentials inventory inventory/suggest rspec rspec/hostname rspec/match rspec/step github.com/google/uuid
 6  am/site/operate                     am am/service/binder am/display am/service/lease am/service/maintenance am/service/policy am/store am/urn inventory inventory/suggest rspec
-7  am/modeltest
+7  am/testkit/modeltest
 6  am/api                         am am/service am/store am/urn am/api/xmlrpc credentials rspec schemas golang.org/x/crypto
 6  am/server/mtls                        C
 7  am/server                      am am/api am/follow/audit am/service/budget am/display am/api/xmlrpc github.com/prometheus/client_golang
@@ -261,7 +261,7 @@ func TestPackageTable(t *testing.T) {
 	// Packages of the server first, then those of local nodes, then those of tests.
 	group := func(name string) int {
 		switch {
-		case strings.HasPrefix(name, "am/testkit/"), name == "am/modeltest", name == "rspec/manifesttest":
+		case strings.HasPrefix(name, "am/testkit/"), name == "am/testkit/modeltest", name == "rspec/manifesttest":
 			return 2
 		case strings.HasPrefix(name, "inventory/local"), strings.HasPrefix(name, "inventory/lxd"), name == "cmd/patchbay-local", name == "cmd/patchbay-lxd":
 			return 1
