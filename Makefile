@@ -151,7 +151,7 @@ guest: packages
 	done
 	for groups in v2 v1; do \
 	  .ci/guest --cgroup $$groups --test inventory/local/cgroup --test inventory/local/node \
-	    --test inventory/local/fabric --test inventory/lxd/inside 'TMPDIR=/guest patchbay demo' || exit 1; \
+	    --test inventory/local/fabric --test inventory/node/inside 'TMPDIR=/guest patchbay demo' || exit 1; \
 	done
 
 ## clean: remove what was built

@@ -77,7 +77,7 @@ C vsprintf | | has no bound
 C alloca | | a length from outside on the stack
 C sscanf | | has no bound
 import C | am/server/mtls schemas/xmltree | memory without bounds in two small rooms only
-import unsafe | am/server/mtls schemas/xmltree inventory/local/agent inventory/local/sandbox | as cgo; the two others speak with the kernel
+import unsafe | am/server/mtls schemas/xmltree inventory/node/agent inventory/local/sandbox | as cgo; the two others speak with the kernel
 comment //go:linkname | | changes what does not belong to us
 comment //nolint | | a lint is mended, or excluded in its configuration with a reason
 comment //#nosec | | as nolint
@@ -93,13 +93,13 @@ encoding/xml.Unmarshal | am/client/session/caller.go am/site/check/credential.go
 encoding/xml.NewDecoder | am/api/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
-import os/exec | inventory/lxd/inside/inside.go am/client/ownsite/host.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/linktest inventory/local/node inventory/local/setup am/supervisor | who starts programs is a short list
-os.StartProcess | inventory/local/agent/apply.go inventory/lxd/run.go | as os/exec; both start this executable again
+import os/exec | inventory/node/inside/inside.go am/client/ownsite/host.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/linktest inventory/local/node inventory/node/setup am/supervisor | who starts programs is a short list
+os.StartProcess | inventory/node/agent/apply.go inventory/lxd/run.go | as os/exec; both start this executable again
 syscall.StartProcess | | as os/exec
-syscall.ForkExec | inventory/local/agent/children.go | PID 1 of a node starts what logs in
-syscall.Exec | inventory/local/node/inner.go inventory/local/agent/commands.go inventory/local/agent/sudo.go | the last stage of a node becomes its agent; commands inside of nodes become what their user asked for
+syscall.ForkExec | inventory/node/agent/children.go | PID 1 of a node starts what logs in
+syscall.Exec | inventory/local/node/inner.go inventory/node/agent/commands.go inventory/node/agent/sudo.go | the last stage of a node becomes its agent; commands inside of nodes become what their user asked for
 golang.org/x/sys/unix.Exec | | as syscall.Exec
-shell | inventory/local/agent/commandline.go inventory/local/agent/sudo.go inventory/local/setup/execute.go inventory/local/image/debian.go cmd/patchbay/experimenter_demo.go | words become code; inside a node (the first three) that is what its user asked for, the fourth is one constant, and the last runs the constants that it shows
+shell | inventory/node/agent/commandline.go inventory/node/agent/sudo.go inventory/node/setup/execute.go inventory/local/image/debian.go cmd/patchbay/experimenter_demo.go | words become code; inside a node (the first three) that is what its user asked for, the fourth is one constant, and the last runs the constants that it shows
 net/http.Get | | no time limit, no bound, goes where redirects lead
 net/http.Post* | | as Get
 net/http.Head | | as Get
@@ -108,17 +108,17 @@ net/http.Handle | | the shared multiplexer
 net/http.HandleFunc | | the shared multiplexer
 net/http.ListenAndServe* | | no time limits
 net/http.Serve* | am/server | no time limits; ServeMux and Server are am/server's
-net/http.Client | inventory/lxd/rest.go am/client am/site/adminclient.go am/follow/hook/receiver.go inventory/local/setup/http.go | nothing that serves ever fetches; hooks post to where the operator says, commands ask at the Unix socket, and installs run inside of nodes
-net/http.Transport | inventory/lxd/rest.go am/client am/site/adminclient.go am/follow/hook/receiver.go inventory/local/setup/http.go inventory/local/testbed/manifest.go | as Client
+net/http.Client | inventory/lxd/rest.go am/client am/site/adminclient.go am/follow/hook/receiver.go inventory/node/setup/http.go | nothing that serves ever fetches; hooks post to where the operator says, commands ask at the Unix socket, and installs run inside of nodes
+net/http.Transport | inventory/lxd/rest.go am/client am/site/adminclient.go am/follow/hook/receiver.go inventory/node/setup/http.go inventory/local/testbed/manifest.go | as Client
 net/http.NewRequest* | inventory/lxd/rest.go am/client/client.go am/follow/hook/receiver.go am/site/adminclient.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
 net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
-net.Dial* | inventory/lxd inventory/lxd/inside am/client/conformance/login.go am/site/notify.go inventory/local/instance.go am/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, installs inside of nodes, name servers of the operator
+net.Dial* | inventory/lxd inventory/node/inside am/client/conformance/login.go am/site/notify.go inventory/local/instance.go am/fdsocket/socket.go inventory/node/agent inventory/local/gateway/process.go inventory/local/egress inventory/node/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, installs inside of nodes, name servers of the operator
 net.Resolver | | names of clients must not make questions
 net.DefaultResolver | am/site/host.go inventory/local/behindendpoint.go | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights
 net.Lookup* | | names of clients must not make questions
 net.Resolve*Addr | | names of clients must not make questions
-import crypto/tls | inventory/lxd/rest.go am/client am/follow/hook/receiver.go am/site/remotemetrics.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/server/mtls's, but for what monitors, which have ordinary certificates or none
+import crypto/tls | inventory/lxd/rest.go am/client am/follow/hook/receiver.go am/site/remotemetrics.go inventory/node/setup/http.go | cannot read the certificates of most authorities; serving is am/server/mtls's, but for what monitors, which have ordinary certificates or none
 crypto/x509.ParseCertificate* | credentials/cert | one tolerant reader
 crypto/x509.SystemCertPool | | whom the host trusts, a federation need not
 crypto/x509.NewCertPool | am/client am/follow/hook/receiver.go | one verifier, credentials/cert

@@ -98,11 +98,11 @@ const allowedImports = `
 1  inventory/local/linktest       inventory/local/netspace inventory/local/sandbox golang.org/x/sys
 0  inventory/osinfo               golang.org/x/sys
 1  inventory/local/sysctl         am/durable golang.org/x/sys
-1  inventory/local/setup          am/durable rspec/step github.com/ulikunitz/xz golang.org/x/sys
-3  inventory/local/steprunner     inventory inventory/local/setup rspec/step golang.org/x/sys
-1  inventory/local/agent          am/fdsocket rspec/hostname github.com/pkg/sftp golang.org/x/sys
-2  inventory/local/node           am/fdsocket inventory/local/agent inventory/local/cgroup inventory/local/sandbox rspec/hostname golang.org/x/sys
-2  inventory/local/gateway        am/fdsocket am/supervisor inventory/local/agent inventory/local/sandbox golang.org/x/crypto golang.org/x/sys
+1  inventory/node/setup          am/durable rspec/step github.com/ulikunitz/xz golang.org/x/sys
+3  inventory/node/steprunner     inventory inventory/node/setup rspec/step golang.org/x/sys
+1  inventory/node/agent          am/fdsocket rspec/hostname github.com/pkg/sftp golang.org/x/sys
+2  inventory/local/node           am/fdsocket inventory/node/agent inventory/local/cgroup inventory/local/sandbox rspec/hostname golang.org/x/sys
+2  inventory/local/gateway        am/fdsocket am/supervisor inventory/node/agent inventory/local/sandbox golang.org/x/crypto golang.org/x/sys
 2  inventory/local/vswitch        am/fdsocket am/supervisor inventory/local/sandbox golang.org/x/sys
 0  inventory/local/netspace       github.com/vishvananda/netlink golang.org/x/sys
 3  inventory/local/fabric         inventory/local/netspace inventory/local/vswitch github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
@@ -110,11 +110,11 @@ const allowedImports = `
 3  inventory/local/image          inventory/local/node golang.org/x/sys
 4  inventory/local/doctor         inventory/local/cgroup inventory/local/egress inventory/local/fabric inventory/local/image inventory/local/node inventory/local/sandbox inventory/local/sysctl inventory/local/vswitch golang.org/x/sys
 5  inventory/local                am/display am/fdsocket inventory/provider inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
-6  inventory/local/testbed        am/durable am/fdsocket am/fileowner am/supervisor inventory inventory/local inventory/local/agent inventory/local/egress inventory/local/fabric inventory/local/gateway inventory/local/hostalloc inventory/local/image inventory/local/node inventory/local/setup inventory/local/steprunner inventory/local/sysctl inventory/local/vswitch inventory/osinfo inventory/provider rspec/hostname rspec/match rspec/step schemas/yamlfile golang.org/x/crypto golang.org/x/sys
-6  inventory/lxd/inside           am/durable inventory/local/agent inventory/local/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
-7  inventory/lxd                  am/display am/durable am/fileowner am/service/maintenance inventory inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider rspec/hostname rspec/match rspec/step schemas/yamlfile github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys
-8  cmd/patchbay-lxd               am/fileowner inventory/local/agent inventory/local/setup inventory/lxd inventory/lxd/inside github.com/spf13/cobra golang.org/x/sys
-8  cmd/patchbay-local             am/fdsocket inventory inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/linktest inventory/local/node inventory/local/setup inventory/local/testbed inventory/local/vswitch inventory/simulated github.com/spf13/cobra golang.org/x/sys
+6  inventory/local/testbed        am/durable am/fdsocket am/fileowner am/supervisor inventory inventory/local inventory/node/agent inventory/local/egress inventory/local/fabric inventory/local/gateway inventory/local/hostalloc inventory/local/image inventory/local/node inventory/node/setup inventory/node/steprunner inventory/local/sysctl inventory/local/vswitch inventory/osinfo inventory/provider rspec/hostname rspec/match rspec/step schemas/yamlfile golang.org/x/crypto golang.org/x/sys
+6  inventory/node/inside           am/durable inventory/node/agent inventory/node/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
+7  inventory/lxd                  am/display am/durable am/fileowner am/service/maintenance inventory inventory/node/agent inventory/node/setup inventory/node/steprunner inventory/node/inside inventory/nameset inventory/provider rspec/hostname rspec/match rspec/step schemas/yamlfile github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys
+8  cmd/patchbay-lxd               am/fileowner inventory/node/agent inventory/node/setup inventory/lxd inventory/node/inside github.com/spf13/cobra golang.org/x/sys
+8  cmd/patchbay-local             am/fdsocket inventory inventory/local inventory/node/agent inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/linktest inventory/local/node inventory/node/setup inventory/local/testbed inventory/local/vswitch inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 
 // localModules are the modules that the static binary is made of.

@@ -22,12 +22,12 @@ import (
 	"patchbay/am/testkit/hoststate"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
 	localnode "patchbay/inventory/local/node"
 	"patchbay/inventory/local/sysctl"
 	"patchbay/inventory/local/testbed"
 	"patchbay/inventory/local/vswitch"
+	"patchbay/inventory/node/agent"
 	"patchbay/inventory/provider"
 )
 

@@ -18,7 +18,7 @@ import (
 
 	"patchbay/am/fdsocket"
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/agent"
+	"patchbay/inventory/node/agent"
 )
 
 // exitStatus is an error that sets the exit status, without a message.

@@ -26,8 +26,8 @@ import (
 
 	"patchbay/am/testkit/require"
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/testbed"
+	"patchbay/inventory/node/agent"
 	"patchbay/inventory/provider"
 )
 

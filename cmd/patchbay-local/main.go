@@ -9,12 +9,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/doctor"
 	"patchbay/inventory/local/gateway"
 	nodes "patchbay/inventory/local/node"
-	"patchbay/inventory/local/setup"
 	"patchbay/inventory/local/vswitch"
+	"patchbay/inventory/node/agent"
+	"patchbay/inventory/node/setup"
 )
 
 func main() {

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/setup"
-	"patchbay/inventory/lxd/inside"
+	"patchbay/inventory/node/agent"
+	"patchbay/inventory/node/inside"
+	"patchbay/inventory/node/setup"
 )
 
 func main() {

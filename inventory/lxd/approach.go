@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
 	plan "patchbay/rspec/step"
 )

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/inventory/local/agent"
-	"patchbay/inventory/lxd/inside"
+	"patchbay/inventory/node/agent"
+	"patchbay/inventory/node/inside"
 	"patchbay/rspec/hostname"
 )
 

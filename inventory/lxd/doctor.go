@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/inventory/lxd/inside"
+	"patchbay/inventory/node/inside"
 	"patchbay/inventory/provider"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"patchbay/inventory/lxd/inside"
+	"patchbay/inventory/node/inside"
 )
 
 // Limits of the output of the program in a node, in bytes.

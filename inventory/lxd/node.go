@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/setup"
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/agent"
+	"patchbay/inventory/node/setup"
+	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
 	"patchbay/rspec/hostname"
 	"patchbay/rspec/match"

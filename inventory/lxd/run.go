@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
 )
 

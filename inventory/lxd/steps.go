@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"time"
 
-	"patchbay/inventory/local/setup"
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/setup"
+	"patchbay/inventory/node/steprunner"
 	plan "patchbay/rspec/step"
 )
 

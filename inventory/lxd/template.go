@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"patchbay/inventory/lxd/inside"
+	"patchbay/inventory/node/inside"
 	"patchbay/inventory/provider"
 )
 

@@ -4,5 +4,5 @@
 // A request has Services for each node: steps as written, with parameters and relations to other
 // nodes. Plan orders the steps of all nodes and fills in the values that are known only after the
 // binding. It returns a list of Step for each node. The aggregate stores these lists, and providers
-// carry them out; package inventory/local/setup does so inside a node.
+// carry them out; package inventory/node/setup does so inside a node.
 package step

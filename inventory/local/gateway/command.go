@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/agent"
+	"patchbay/inventory/node/agent"
 )
 
 // errNoAgent is reported to a user when a node's agent cannot be reached.

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/fdsocket"
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/sandbox"
+	"patchbay/inventory/node/agent"
 )
 
 // The test binary runs again as the gateway, with fake nodes: the test's process does on

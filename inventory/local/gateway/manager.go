@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"patchbay/am/fdsocket"
-	"patchbay/inventory/local/agent"
+	"patchbay/inventory/node/agent"
 )
 
 // Argv0 is the program name with which the binary runs as the gateway.

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"patchbay/am/fdsocket"
-	"patchbay/inventory/local/agent"
+	"patchbay/inventory/node/agent"
 )
 
 // nodeAgents are the calls to a node's agent. Each call consumes its connection.

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local/agent"
+	"patchbay/inventory/node/agent"
 )
 
 // newSiteWithClient returns a site with one node and one client that may log in as

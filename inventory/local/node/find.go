@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/fdsocket"
-	"patchbay/inventory/local/agent"
+	"patchbay/inventory/node/agent"
 )
 
 // recordFile records the process that is the node's PID 1.

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/sandbox"
+	"patchbay/inventory/node/agent"
 )
 
 // inner is the second stage. It becomes PID 1 of the node: root in the node, without rights

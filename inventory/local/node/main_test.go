@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/require"
-	"patchbay/inventory/local/agent"
+	"patchbay/inventory/node/agent"
 )
 
 func TestMain(m *testing.M) {

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 
-	"patchbay/inventory/local/agent"
+	"patchbay/inventory/node/agent"
 )
 
 // programFile is the copy of this executable that nodes run. Because of the copy, the mode and

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"patchbay/inventory/local/agent"
+	"patchbay/inventory/node/agent"
 )
 
 // TestSudoGivesNoMoreThanTheNodesRoot attacks the setuid root program in a node. Accounts of the

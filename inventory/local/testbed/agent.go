@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
-	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/agent"
+	"patchbay/inventory/node/setup"
 )
 
 // pingAgent fails only if no answer comes within timeout. It ignores other errors, since the

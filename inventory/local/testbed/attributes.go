@@ -8,7 +8,7 @@ import (
 
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/image"
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
 	"patchbay/rspec/hostname"
 )

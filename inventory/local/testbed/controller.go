@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
 )
 

@@ -21,11 +21,11 @@ import (
 	"patchbay/am/supervisor"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/hostalloc"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/agent"
+	"patchbay/inventory/node/setup"
 	"patchbay/inventory/provider"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"patchbay/am/fdsocket"
-	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/agent"
+	"patchbay/inventory/node/setup"
 )
 
 // agentRequest and agentAnswer are the messages of package agent.

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/hostalloc"
+	"patchbay/inventory/node/agent"
 	"patchbay/inventory/provider"
 )
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/egress"
 	"patchbay/inventory/local/hostalloc"
+	"patchbay/inventory/node/agent"
 )
 
 // maxGeniClients bounds the processes of a node that call geni-get at once.

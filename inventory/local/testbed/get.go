@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/inventory/local/setup"
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/setup"
+	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"patchbay/am/supervisor"
-	"patchbay/inventory/local/agent"
+	"patchbay/inventory/node/agent"
 	"patchbay/inventory/provider"
 )
 

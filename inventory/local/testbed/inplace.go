@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/setup"
 	"patchbay/inventory/provider"
 	plan "patchbay/rspec/step"
 )

@@ -8,7 +8,7 @@ import (
 
 	"patchbay/am/durable"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/setup"
 	"patchbay/inventory/provider"
 )
 

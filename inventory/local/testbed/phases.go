@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/hostalloc"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/agent"
+	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
 )
 

@@ -19,11 +19,11 @@ import (
 
 	"patchbay/am/testkit/require"
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/setup"
 	"patchbay/inventory/local/vswitch"
+	"patchbay/inventory/node/agent"
+	"patchbay/inventory/node/setup"
 	"patchbay/inventory/provider"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local/setup"
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/setup"
+	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
 )
 

@@ -20,8 +20,8 @@ import (
 	"patchbay/am/testkit/hoststate"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local/setup"
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/setup"
+	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
 )
 

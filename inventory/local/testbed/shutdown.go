@@ -3,7 +3,7 @@ package testbed
 import (
 	"context"
 
-	"patchbay/inventory/local/agent"
+	"patchbay/inventory/node/agent"
 )
 
 // shutDown asks the node to shut down, and then kills its remaining processes. The parameter

@@ -19,7 +19,7 @@ import (
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
 	"patchbay/rspec/hostname"
 )

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/setup"
 	"patchbay/inventory/provider"
 )
 

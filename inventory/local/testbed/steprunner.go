@@ -9,8 +9,8 @@ import (
 	"io/fs"
 	"time"
 
-	"patchbay/inventory/local/setup"
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/setup"
+	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
 	plan "patchbay/rspec/step"
 )

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/setup"
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/setup"
+	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"patchbay/inventory/local/image"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/setup"
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/setup"
+	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
 )
 

@@ -21,7 +21,7 @@ import (
 	"patchbay/inventory/local/hostalloc"
 	"patchbay/inventory/local/image"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/steprunner"
+	"patchbay/inventory/node/steprunner"
 )
 
 // Root is the folder of all testbeds of this host. It holds the numbers that they have

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode"
 
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
+	"patchbay/inventory/node/agent"
 )
 
 const (

@@ -24,8 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/durable"
-	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/agent"
+	"patchbay/inventory/node/setup"
 )
 
 // Files of the provider in the node. The folder of File exists in each image, so a new node needs one

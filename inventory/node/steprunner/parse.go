@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/setup"
 )
 
 // Limits of a node's setup.

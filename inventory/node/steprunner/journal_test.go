@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/setup"
 )
 
 // The saved outputs are exactly as long as those reported.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/setup"
 	plan "patchbay/rspec/step"
 )
 

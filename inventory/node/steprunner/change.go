@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/setup"
 )
 
 // MaxEver bounds the steps of a node together with those that changes of its setup have dropped.

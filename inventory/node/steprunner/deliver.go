@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"patchbay/inventory"
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/setup"
 	plan "patchbay/rspec/step"
 )
 

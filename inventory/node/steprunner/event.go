@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/setup"
 	plan "patchbay/rspec/step"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/setup"
 )
 
 // InstallsTime bounds the total time of a node's installs since steps were allowed last; after it,

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/node/setup"
 	plan "patchbay/rspec/step"
 )
 
