@@ -93,7 +93,7 @@ encoding/xml.Unmarshal | am/client/session/caller.go am/site/check/credential.go
 encoding/xml.NewDecoder | am/api/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
-import os/exec | inventory/node/inside/inside.go am/client/ownsite/host.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/linktest inventory/local/node inventory/node/setup am/supervisor | who starts programs is a short list
+import os/exec | inventory/node/inside/inside.go am/client/ownsite/host.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/linktest inventory/local/node inventory/node/setup inventory/provider/supervisor | who starts programs is a short list
 os.StartProcess | inventory/node/agent/apply.go inventory/lxd/run.go | as os/exec; both start this executable again
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/node/agent/children.go | PID 1 of a node starts what logs in
@@ -113,7 +113,7 @@ net/http.Transport | inventory/lxd/rest.go am/client am/site/adminclient.go am/f
 net/http.NewRequest* | inventory/lxd/rest.go am/client/client.go am/follow/hook/receiver.go am/site/adminclient.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
 net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
-net.Dial* | inventory/lxd inventory/node/inside am/client/conformance/login.go am/site/notify.go inventory/local/instance.go am/fdsocket/socket.go inventory/node/agent inventory/local/gateway/process.go inventory/local/egress inventory/node/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, installs inside of nodes, name servers of the operator
+net.Dial* | inventory/lxd inventory/node/inside am/client/conformance/login.go am/site/notify.go inventory/local/instance.go inventory/provider/fdsocket/socket.go inventory/node/agent inventory/local/gateway/process.go inventory/local/egress inventory/node/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, installs inside of nodes, name servers of the operator
 net.Resolver | | names of clients must not make questions
 net.DefaultResolver | am/site/host.go inventory/local/behindendpoint.go | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights
 net.Lookup* | | names of clients must not make questions

@@ -19,11 +19,11 @@ import (
 	"time"
 
 	"patchbay/am/display"
-	"patchbay/am/fdsocket"
 	"patchbay/am/follow/hook"
 	"patchbay/am/site/clock"
 	"patchbay/am/site/operate"
 	"patchbay/am/store"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // AdminClient sends an operator's requests to a site. If the site is served, its admin socket

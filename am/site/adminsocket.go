@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"patchbay/am/fdsocket"
 	"patchbay/am/fileowner"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // adminSocket is a listening socket for root and the server's user only. It checks the peer of

@@ -16,13 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/fdsocket"
 	"patchbay/am/service/dryrun"
-	"patchbay/am/supervisor"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/fdsocket"
+	"patchbay/inventory/provider/supervisor"
 )
 
 // standIn is a service whose program is a script. The test answers at its socket.

@@ -17,8 +17,8 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/service/dryrun"
-	"patchbay/am/supervisor"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/supervisor"
 )
 
 // companions runs the services of the providers of a served site. The fields from log to heartbeat

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/fdsocket"
 	"patchbay/am/testkit/require"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // TestStopServerEndsNoProcessOfSomebodyElse proves that a false socket of a site cannot make

@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/fdsocket"
 	"patchbay/inventory/local"
 	"patchbay/inventory/node/agent"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // exitStatus is an error that sets the exit status, without a message.

@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/fdsocket"
 	"patchbay/am/testkit/require"
 	"patchbay/inventory/local"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // Users of the host that call the socket: the owner of the settings, as the manager is,

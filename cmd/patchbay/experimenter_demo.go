@@ -20,7 +20,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
-	"patchbay/am/supervisor"
+	"patchbay/inventory/provider/supervisor"
 )
 
 const demoLong = `Show the whole life of an experiment, in less than a minute. The demo creates a site in

@@ -13,8 +13,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/am/fdsocket"
 	"patchbay/am/testkit/require"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // endpointsDouble answers the action endpoints like a testbed that publishes both ways,

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"patchbay/am/fdsocket"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // Folder holds the sockets of all testbeds of this host.

@@ -15,8 +15,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/am/fdsocket"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // double answers at a socket with the result of f, once for each connection.

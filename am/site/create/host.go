@@ -13,7 +13,7 @@ import (
 
 	"patchbay/am/site"
 	"patchbay/inventory"
-	"patchbay/inventory/osinfo"
+	"patchbay/inventory/provider/osinfo"
 )
 
 func describeHost(ctx context.Context) inventory.Host {

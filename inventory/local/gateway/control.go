@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync"
 
-	"patchbay/am/fdsocket"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // The Manager sends orders to the gateway; the gateway sends replies and requests for

@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/fdsocket"
 	"patchbay/inventory/local/sandbox"
 	"patchbay/inventory/node/agent"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // The test binary runs again as the gateway, with fake nodes: the test's process does on

@@ -17,9 +17,9 @@ import (
 	"golang.org/x/crypto/ssh"
 	sshagent "golang.org/x/crypto/ssh/agent"
 
-	"patchbay/am/fdsocket"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // echo answers each connection, once its input ends, with the input in capitals.

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"patchbay/am/fdsocket"
 	"patchbay/inventory/local/sandbox"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // Main is the gateway process. It does not return.

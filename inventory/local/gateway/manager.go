@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/am/fdsocket"
 	"patchbay/inventory/node/agent"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // Argv0 is the program name with which the binary runs as the gateway.

@@ -5,8 +5,8 @@ import (
 	"net"
 	"os"
 
-	"patchbay/am/fdsocket"
 	"patchbay/inventory/node/agent"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // nodeAgents are the calls to a node's agent. Each call consumes its connection.

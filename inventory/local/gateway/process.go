@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"patchbay/am/fdsocket"
-	"patchbay/am/supervisor"
+	"patchbay/inventory/provider/fdsocket"
+	"patchbay/inventory/provider/supervisor"
 )
 
 // connectTime limits the time to open a connection that the gateway has requested.

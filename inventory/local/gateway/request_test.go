@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"patchbay/am/fdsocket"
 	"patchbay/am/testkit/wait"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // A node that does not answer delays its own users, but no other node.

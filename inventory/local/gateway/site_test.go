@@ -20,8 +20,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"patchbay/am/fdsocket"
 	"patchbay/am/testkit/require"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // site is a Manager with nodes n1, n2, … and the files of OpenSSH's clients: keys, known

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/fdsocket"
 	"patchbay/inventory/node/agent"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // recordFile records the process that is the node's PID 1.

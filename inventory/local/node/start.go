@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/fdsocket"
 	"patchbay/inventory/local/cgroup"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // Files of a node's folder.

@@ -6,10 +6,10 @@ import (
 	"net/netip"
 	"os"
 
-	"patchbay/am/fdsocket"
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/node"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // nodeRuntime is node.Host, or a double in tests. Agent returns a connection to a node's agent;

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/supervisor"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/gateway"
@@ -27,6 +26,7 @@ import (
 	"patchbay/inventory/node/agent"
 	"patchbay/inventory/node/setup"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/supervisor"
 )
 
 // fakeHost is a host with simulated nodes. It outlives the testbeds that tests open on it,

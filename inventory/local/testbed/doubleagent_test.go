@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"patchbay/am/fdsocket"
 	"patchbay/inventory/node/agent"
 	"patchbay/inventory/node/setup"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // agentRequest and agentAnswer are the messages of package agent.

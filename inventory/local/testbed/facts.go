@@ -11,7 +11,7 @@ import (
 	"patchbay/am/fileowner"
 	"patchbay/inventory"
 	"patchbay/inventory/local/image"
-	"patchbay/inventory/osinfo"
+	"patchbay/inventory/provider/osinfo"
 	"patchbay/schemas/yamlfile"
 )
 

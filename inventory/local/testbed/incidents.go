@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/am/supervisor"
 	"patchbay/inventory/node/agent"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/supervisor"
 )
 
 // incidents are failures of a ready node. The node's message reports them until the user

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/supervisor"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/supervisor"
 )
 
 // hasMessage accepts a ready node whose message contains text; empty: no message.

@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"time"
 
-	"patchbay/am/fdsocket"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // Bounds on manifests, which the manager sends.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/am/fdsocket"
 	"patchbay/inventory/local"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // Bounds on the socket's clients, separately for root and for others.

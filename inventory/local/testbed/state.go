@@ -15,12 +15,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"patchbay/am/supervisor"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/supervisor"
 	"patchbay/rspec/hostname"
 )
 

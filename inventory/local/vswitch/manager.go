@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"os"
 
-	"patchbay/am/supervisor"
+	"patchbay/inventory/provider/supervisor"
 )
 
 // Argv0 is the program name with which the binary runs as the switch process.

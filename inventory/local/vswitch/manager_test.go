@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/fdsocket"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // descriptors returns the number of open descriptors of a process.

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"patchbay/am/fdsocket"
-	"patchbay/am/supervisor"
+	"patchbay/inventory/provider/fdsocket"
+	"patchbay/inventory/provider/supervisor"
 )
 
 var backoff = supervisor.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second, Settled: 10 * time.Second}

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/fdsocket"
 	"patchbay/inventory/local/sandbox"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // maxLoops is the maximum number of loops in a process. Each link belongs to one loop, so at

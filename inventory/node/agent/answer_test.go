@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/fdsocket"
 	"patchbay/am/testkit/wait"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // agentDouble returns a connection to a simulated agent with the given behaviour.

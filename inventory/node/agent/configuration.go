@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"patchbay/am/fdsocket"
+	"patchbay/inventory/provider/fdsocket"
 	"patchbay/rspec/hostname"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/fdsocket"
 	"patchbay/am/testkit/wait"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 func (n *node) listen(network, address, owner string) net.Listener {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/am/fdsocket"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // GeniSocket is the socket of geni-get inside the node. A request is one line with the

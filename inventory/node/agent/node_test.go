@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/fdsocket"
 	"patchbay/am/testkit/require"
 	"patchbay/inventory/local/sandbox"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // stageName is the name of the test program as the stage that creates the node's root.

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/fdsocket"
 	"patchbay/am/testkit/wait"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // terminal runs a line in a terminal and waits until it prints ready.

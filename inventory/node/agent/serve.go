@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/am/fdsocket"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // Limits of simultaneous operations. Commands cannot use all operations, so that a node full

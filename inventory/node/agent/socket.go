@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/fdsocket"
+	"patchbay/inventory/provider/fdsocket"
 )
 
 // Dial connects to an address from inside the node. network is "tcp" or "unix". It
