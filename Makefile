@@ -11,7 +11,7 @@ LDFLAGS  := -X main.version=$(VERSION) -X patchbay/am/site.version=$(VERSION)
 BUILD    := $(GO) build -trimpath -buildvcs=false -ldflags
 PACKAGES := ./...
 # Packages whose tests need the host for themselves. make test-host runs them, and in other packages the tests named TestOnHost….
-ONHOST   := '^patchbay/(cmd/patchbay-(local|lxd)|inventory/local|am/testkit)'
+ONHOST   := '^patchbay/(cmd/patchbay-(local|lxd)|inventory/provider/local|am/testkit)'
 # All checks of staticcheck except ST1000: packages have their comment in doc.go, and test packages need none.
 CHECKS   := all,-ST1000
 FUZZTIME ?= 20s
@@ -62,7 +62,7 @@ test-host-site:
 	@$(call HOSTTEST,-p 1 -run '^TestOnHost' $$(grep -rlE --include='*_test.go' '^func TestOnHost' am cmd inventory | xargs -n 1 dirname | sort -u | sed 's,^,./,'))
 
 test-host-packages:
-	@$(call HOSTTEST,-p 2 ./cmd/patchbay-lxd ./inventory/local/testbed $$($(GO) list $(PACKAGES) | grep -E $(ONHOST) | grep -vE '/(cmd/patchbay-(local|lxd)|testbed)$$'))
+	@$(call HOSTTEST,-p 2 ./cmd/patchbay-lxd ./inventory/provider/local/testbed $$($(GO) list $(PACKAGES) | grep -E $(ONHOST) | grep -vE '/(cmd/patchbay-(local|lxd)|testbed)$$'))
 
 ## check: check the format, vet, static analysis, imports and go.mod
 check: packages
@@ -150,8 +150,8 @@ guest: packages
 	  .ci/guest --disk .cache/guest.img --env PATCHBAY_BOOT=/guest/boot 'cd /guest/src/cmd/patchbay-local && ./patchbay-local.test -test.v -test.run AfterThePowerCut' || exit 1; \
 	done
 	for groups in v2 v1; do \
-	  .ci/guest --cgroup $$groups --test inventory/local/cgroup --test inventory/local/node \
-	    --test inventory/local/fabric --test inventory/node/inside 'TMPDIR=/guest patchbay demo' || exit 1; \
+	  .ci/guest --cgroup $$groups --test inventory/provider/local/cgroup --test inventory/provider/local/node \
+	    --test inventory/provider/local/fabric --test inventory/node/inside 'TMPDIR=/guest patchbay demo' || exit 1; \
 	done
 
 ## clean: remove what was built

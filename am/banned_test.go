@@ -77,7 +77,7 @@ C vsprintf | | has no bound
 C alloca | | a length from outside on the stack
 C sscanf | | has no bound
 import C | am/server/mtls schemas/xmltree | memory without bounds in two small rooms only
-import unsafe | am/server/mtls schemas/xmltree inventory/node/agent inventory/local/sandbox | as cgo; the two others speak with the kernel
+import unsafe | am/server/mtls schemas/xmltree inventory/node/agent inventory/provider/local/sandbox | as cgo; the two others speak with the kernel
 comment //go:linkname | | changes what does not belong to us
 comment //nolint | | a lint is mended, or excluded in its configuration with a reason
 comment //#nosec | | as nolint
@@ -88,18 +88,18 @@ import net/rpc | | gob
 import expvar | | adds itself to a server that nobody asked for
 import net/http/pprof | | adds itself to a server that nobody asked for
 import html/template | | nobody is shown HTML
-import text/template | am/site/configread.go inventory/local.go inventory/lxd/inventory.go | a template knows nothing of what it writes; these three write YAML of an operator's words, which are quoted first
+import text/template | am/site/configread.go inventory/provider/local.go inventory/provider/lxd/inventory.go | a template knows nothing of what it writes; these three write YAML of an operator's words, which are quoted first
 encoding/xml.Unmarshal | am/client/session/caller.go am/site/check/credential.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
 encoding/xml.NewDecoder | am/api/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
-import os/exec | inventory/node/inside/inside.go am/client/ownsite/host.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/linktest inventory/local/node inventory/node/setup inventory/provider/supervisor | who starts programs is a short list
-os.StartProcess | inventory/node/agent/apply.go inventory/lxd/run.go | as os/exec; both start this executable again
+import os/exec | inventory/node/inside/inside.go am/client/ownsite/host.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/provider/local/behind.go inventory/provider/local/cgroup inventory/provider/local/doctor inventory/provider/local/image inventory/provider/local/linktest inventory/provider/local/node inventory/node/setup inventory/provider/supervisor | who starts programs is a short list
+os.StartProcess | inventory/node/agent/apply.go inventory/provider/lxd/run.go | as os/exec; both start this executable again
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/node/agent/children.go | PID 1 of a node starts what logs in
-syscall.Exec | inventory/local/node/inner.go inventory/node/agent/commands.go inventory/node/agent/sudo.go | the last stage of a node becomes its agent; commands inside of nodes become what their user asked for
+syscall.Exec | inventory/provider/local/node/inner.go inventory/node/agent/commands.go inventory/node/agent/sudo.go | the last stage of a node becomes its agent; commands inside of nodes become what their user asked for
 golang.org/x/sys/unix.Exec | | as syscall.Exec
-shell | inventory/node/agent/commandline.go inventory/node/agent/sudo.go inventory/node/setup/execute.go inventory/local/image/debian.go cmd/patchbay/experimenter_demo.go | words become code; inside a node (the first three) that is what its user asked for, the fourth is one constant, and the last runs the constants that it shows
+shell | inventory/node/agent/commandline.go inventory/node/agent/sudo.go inventory/node/setup/execute.go inventory/provider/local/image/debian.go cmd/patchbay/experimenter_demo.go | words become code; inside a node (the first three) that is what its user asked for, the fourth is one constant, and the last runs the constants that it shows
 net/http.Get | | no time limit, no bound, goes where redirects lead
 net/http.Post* | | as Get
 net/http.Head | | as Get
@@ -108,26 +108,26 @@ net/http.Handle | | the shared multiplexer
 net/http.HandleFunc | | the shared multiplexer
 net/http.ListenAndServe* | | no time limits
 net/http.Serve* | am/server | no time limits; ServeMux and Server are am/server's
-net/http.Client | inventory/lxd/rest.go am/client am/site/adminclient.go am/follow/hook/receiver.go inventory/node/setup/http.go | nothing that serves ever fetches; hooks post to where the operator says, commands ask at the Unix socket, and installs run inside of nodes
-net/http.Transport | inventory/lxd/rest.go am/client am/site/adminclient.go am/follow/hook/receiver.go inventory/node/setup/http.go inventory/local/testbed/manifest.go | as Client
-net/http.NewRequest* | inventory/lxd/rest.go am/client/client.go am/follow/hook/receiver.go am/site/adminclient.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
+net/http.Client | inventory/provider/lxd/rest.go am/client am/site/adminclient.go am/follow/hook/receiver.go inventory/node/setup/http.go | nothing that serves ever fetches; hooks post to where the operator says, commands ask at the Unix socket, and installs run inside of nodes
+net/http.Transport | inventory/provider/lxd/rest.go am/client am/site/adminclient.go am/follow/hook/receiver.go inventory/node/setup/http.go inventory/provider/local/testbed/manifest.go | as Client
+net/http.NewRequest* | inventory/provider/lxd/rest.go am/client/client.go am/follow/hook/receiver.go am/site/adminclient.go inventory/provider/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
 net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
-net.Dial* | inventory/lxd inventory/node/inside am/client/conformance/login.go am/site/notify.go inventory/local/instance.go inventory/provider/fdsocket/socket.go inventory/node/agent inventory/local/gateway/process.go inventory/local/egress inventory/node/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, installs inside of nodes, name servers of the operator
+net.Dial* | inventory/provider/lxd inventory/node/inside am/client/conformance/login.go am/site/notify.go inventory/provider/local/instance.go inventory/provider/fdsocket/socket.go inventory/node/agent inventory/provider/local/gateway/process.go inventory/provider/local/egress inventory/node/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, installs inside of nodes, name servers of the operator
 net.Resolver | | names of clients must not make questions
-net.DefaultResolver | am/site/host.go inventory/local/behindendpoint.go | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights
+net.DefaultResolver | am/site/host.go inventory/provider/local/behindendpoint.go | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights
 net.Lookup* | | names of clients must not make questions
 net.Resolve*Addr | | names of clients must not make questions
-import crypto/tls | inventory/lxd/rest.go am/client am/follow/hook/receiver.go am/site/remotemetrics.go inventory/node/setup/http.go | cannot read the certificates of most authorities; serving is am/server/mtls's, but for what monitors, which have ordinary certificates or none
+import crypto/tls | inventory/provider/lxd/rest.go am/client am/follow/hook/receiver.go am/site/remotemetrics.go inventory/node/setup/http.go | cannot read the certificates of most authorities; serving is am/server/mtls's, but for what monitors, which have ordinary certificates or none
 crypto/x509.ParseCertificate* | credentials/cert | one tolerant reader
 crypto/x509.SystemCertPool | | whom the host trusts, a federation need not
 crypto/x509.NewCertPool | am/client am/follow/hook/receiver.go | one verifier, credentials/cert
-import crypto/md5 | inventory/local/image/host.go | broken; there it compares files with what their package shipped
+import crypto/md5 | inventory/provider/local/image/host.go | broken; there it compares files with what their package shipped
 import crypto/sha1 | credentials credentials/cert credentials/dsig | broken; old federations sign with it, and ABAC names keys by it
 import crypto/rc4 | | broken
 import crypto/des | | broken
 import math/rand | | can be told beforehand
-import math/rand/v2 | am/follow/hook/limits.go am/work/limits.go credentials/trial inventory/local/vswitch inventory/simulated | can be told beforehand: pauses, serial numbers of credentials, losses of frames, pretended failures; keys and names that must not be told come from crypto/rand
+import math/rand/v2 | am/follow/hook/limits.go am/work/limits.go credentials/trial inventory/provider/local/vswitch inventory/provider/simulated | can be told beforehand: pauses, serial numbers of credentials, losses of frames, pretended failures; keys and names that must not be told come from crypto/rand
 endless | cmd/patchbay/program.go am/site/operate/order.go | whoever writes decides how much memory is used; allowed for a user's own terminal, and behind a reader that counts
 os.Setenv | | children would inherit it, and C reads it meanwhile
 os.Unsetenv | | as Setenv

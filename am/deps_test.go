@@ -65,7 +65,7 @@ const allowedImports = `
 2  rspec/view                     am/urn schemas schemas/xmltree
 3  rspec/draw                     am/display rspec/view
 4  rspec/manifesttest
-4  inventory/simulated            am/display inventory/provider rspec/step schemas/yamlfile go.yaml.in/yaml/v3
+4  inventory/provider/simulated            am/display inventory/provider rspec/step schemas/yamlfile go.yaml.in/yaml/v3
 4  am/service/lease                       am am/store am/urn
 4  am/service/policy                      am am/display am/urn inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
 4  am/follow/audit                       am am/display am/fileowner am/store am/urn
@@ -85,36 +85,36 @@ const allowedImports = `
 8  am/client/conformance                 am/client am/urn am/api/xmlrpc credentials/trial rspec/view schemas schemas/xmltree golang.org/x/crypto
 8  am/site                        am am/api am/follow/audit am/authority am/site/clock am/display am/service/dryrun am/durable inventory/provider/fdsocket am/fileowner am/follow/hook am/service/maintenance am/server/mtls am/site/operate am/service/policy am/server am/service am/store inventory/provider/supervisor am/urn am/work credentials credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/suggest rspec rspec/blueprint rspec/compile schemas/yamlfile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
 9  am/site/check                  am am/follow/audit am/service/binder am/site/clock am/display am/fileowner am/follow/hook am/service/maintenance am/server/mtls am/service/policy am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest inventory/suggest rspec rspec/blueprint rspec/compile rspec/step schemas schemas/xmltree schemas/yamlfile go.yaml.in/yaml/v3
-9  am/site/create                 am/executable am/site am/urn credentials/trial inventory inventory/provider/osinfo inventory/provider inventory/simulated golang.org/x/sys
+9  am/site/create                 am/executable am/site am/urn credentials/trial inventory inventory/provider/osinfo inventory/provider inventory/provider/simulated golang.org/x/sys
 9  am/client/userfolder           am/authority am/display am/fileowner am/site am/urn credentials/cert credentials/trial inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
 10  am/client/ownsite              am/client/userfolder am/display am/fileowner am/site am/site/create am/urn credentials/trial golang.org/x/sys
 11  am/client/session              am am/client am/client/ownsite am/client/userfolder am/display am/client/experiment am/fileowner am/site am/site/create am/urn am/api/xmlrpc credentials/cert inventory inventory/suggest
 12  cmd/patchbay                   am am/follow/audit am/authority am/client am/client/ownsite am/client/session am/client/userfolder am/client/conformance am/display am/durable am/client/experiment am/fileowner am/service/maintenance am/site/operate am/site am/site/check am/site/create am/store inventory/provider/supervisor am/urn am/api/xmlrpc credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/suggest rspec rspec/compile rspec/draw rspec/view schemas schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 0  inventory/provider/fdsocket                    golang.org/x/sys
-0  inventory/local/sandbox        golang.org/x/sys
-0  inventory/local/cgroup         golang.org/x/sys
-0  inventory/local/hostalloc
+0  inventory/provider/local/sandbox        golang.org/x/sys
+0  inventory/provider/local/cgroup         golang.org/x/sys
+0  inventory/provider/local/hostalloc
 0  inventory/provider/supervisor
-1  inventory/local/linktest       inventory/local/netspace inventory/local/sandbox golang.org/x/sys
+1  inventory/provider/local/linktest       inventory/provider/local/netspace inventory/provider/local/sandbox golang.org/x/sys
 0  inventory/provider/osinfo               golang.org/x/sys
-1  inventory/local/sysctl         am/durable golang.org/x/sys
+1  inventory/provider/local/sysctl         am/durable golang.org/x/sys
 1  inventory/node/setup          am/durable rspec/step github.com/ulikunitz/xz golang.org/x/sys
 3  inventory/node/steprunner     inventory inventory/node/setup rspec/step golang.org/x/sys
 1  inventory/node/agent          inventory/provider/fdsocket rspec/hostname github.com/pkg/sftp golang.org/x/sys
-2  inventory/local/node           inventory/provider/fdsocket inventory/node/agent inventory/local/cgroup inventory/local/sandbox rspec/hostname golang.org/x/sys
-2  inventory/local/gateway        inventory/provider/fdsocket inventory/provider/supervisor inventory/node/agent inventory/local/sandbox golang.org/x/crypto golang.org/x/sys
-2  inventory/local/vswitch        inventory/provider/fdsocket inventory/provider/supervisor inventory/local/sandbox golang.org/x/sys
-0  inventory/local/netspace       github.com/vishvananda/netlink golang.org/x/sys
-3  inventory/local/fabric         inventory/local/netspace inventory/local/vswitch github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
-3  inventory/local/egress         am/durable inventory/local/netspace github.com/google/nftables github.com/vishvananda/netlink golang.org/x/sys
-3  inventory/local/image          inventory/local/node golang.org/x/sys
-4  inventory/local/doctor         inventory/local/cgroup inventory/local/egress inventory/local/fabric inventory/local/image inventory/local/node inventory/local/sandbox inventory/local/sysctl inventory/local/vswitch golang.org/x/sys
-5  inventory/local                am/display inventory/provider/fdsocket inventory/provider inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
-6  inventory/local/testbed        am/durable inventory/provider/fdsocket am/fileowner inventory/provider/supervisor inventory inventory/local inventory/node/agent inventory/local/egress inventory/local/fabric inventory/local/gateway inventory/local/hostalloc inventory/local/image inventory/local/node inventory/node/setup inventory/node/steprunner inventory/local/sysctl inventory/local/vswitch inventory/provider/osinfo inventory/provider rspec/hostname rspec/match rspec/step schemas/yamlfile golang.org/x/crypto golang.org/x/sys
+2  inventory/provider/local/node           inventory/provider/fdsocket inventory/node/agent inventory/provider/local/cgroup inventory/provider/local/sandbox rspec/hostname golang.org/x/sys
+2  inventory/provider/local/gateway        inventory/provider/fdsocket inventory/provider/supervisor inventory/node/agent inventory/provider/local/sandbox golang.org/x/crypto golang.org/x/sys
+2  inventory/provider/local/vswitch        inventory/provider/fdsocket inventory/provider/supervisor inventory/provider/local/sandbox golang.org/x/sys
+0  inventory/provider/local/netspace       github.com/vishvananda/netlink golang.org/x/sys
+3  inventory/provider/local/fabric         inventory/provider/local/netspace inventory/provider/local/vswitch github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
+3  inventory/provider/local/egress         am/durable inventory/provider/local/netspace github.com/google/nftables github.com/vishvananda/netlink golang.org/x/sys
+3  inventory/provider/local/image          inventory/provider/local/node golang.org/x/sys
+4  inventory/provider/local/doctor         inventory/provider/local/cgroup inventory/provider/local/egress inventory/provider/local/fabric inventory/provider/local/image inventory/provider/local/node inventory/provider/local/sandbox inventory/provider/local/sysctl inventory/provider/local/vswitch golang.org/x/sys
+5  inventory/provider/local                am/display inventory/provider/fdsocket inventory/provider inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
+6  inventory/provider/local/testbed        am/durable inventory/provider/fdsocket am/fileowner inventory/provider/supervisor inventory inventory/provider/local inventory/node/agent inventory/provider/local/egress inventory/provider/local/fabric inventory/provider/local/gateway inventory/provider/local/hostalloc inventory/provider/local/image inventory/provider/local/node inventory/node/setup inventory/node/steprunner inventory/provider/local/sysctl inventory/provider/local/vswitch inventory/provider/osinfo inventory/provider rspec/hostname rspec/match rspec/step schemas/yamlfile golang.org/x/crypto golang.org/x/sys
 6  inventory/node/inside           am/durable inventory/node/agent inventory/node/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
-7  inventory/lxd                  am/display am/durable am/fileowner am/service/maintenance inventory inventory/node/agent inventory/node/setup inventory/node/steprunner inventory/node/inside inventory/nameset inventory/provider rspec/hostname rspec/match rspec/step schemas/yamlfile github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys
-8  cmd/patchbay-lxd               am/fileowner inventory/node/agent inventory/node/setup inventory/lxd inventory/node/inside github.com/spf13/cobra golang.org/x/sys
-8  cmd/patchbay-local             inventory/provider/fdsocket inventory inventory/local inventory/node/agent inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/linktest inventory/local/node inventory/node/setup inventory/local/testbed inventory/local/vswitch inventory/simulated github.com/spf13/cobra golang.org/x/sys
+7  inventory/provider/lxd                  am/display am/durable am/fileowner am/service/maintenance inventory inventory/node/agent inventory/node/setup inventory/node/steprunner inventory/node/inside inventory/nameset inventory/provider rspec/hostname rspec/match rspec/step schemas/yamlfile github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys
+8  cmd/patchbay-lxd               am/fileowner inventory/node/agent inventory/node/setup inventory/provider/lxd inventory/node/inside github.com/spf13/cobra golang.org/x/sys
+8  cmd/patchbay-local             inventory/provider/fdsocket inventory inventory/provider/local inventory/node/agent inventory/provider/local/doctor inventory/provider/local/gateway inventory/provider/local/image inventory/provider/local/linktest inventory/provider/local/node inventory/node/setup inventory/provider/local/testbed inventory/provider/local/vswitch inventory/provider/simulated github.com/spf13/cobra golang.org/x/sys
 `
 
 // localModules are the modules that the static binary is made of.
@@ -263,7 +263,7 @@ func TestPackageTable(t *testing.T) {
 		switch {
 		case strings.HasPrefix(name, "am/testkit/"), name == "am/testkit/modeltest", name == "rspec/manifesttest":
 			return 2
-		case strings.HasPrefix(name, "inventory/local"), strings.HasPrefix(name, "inventory/lxd"), name == "cmd/patchbay-local", name == "cmd/patchbay-lxd":
+		case strings.HasPrefix(name, "inventory/provider/local"), strings.HasPrefix(name, "inventory/provider/lxd"), name == "cmd/patchbay-local", name == "cmd/patchbay-lxd":
 			return 1
 		}
 		return 0

@@ -24,9 +24,9 @@ import (
 	"patchbay/am/testkit/netlab"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local"
-	"patchbay/inventory/local/testbed"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/local"
+	"patchbay/inventory/provider/local/testbed"
 )
 
 // bedTime is the time limit for a testbed, or a node.

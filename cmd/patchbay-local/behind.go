@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"patchbay/inventory/local"
+	"patchbay/inventory/provider/local"
 )
 
 func behindCommand() *cobra.Command {

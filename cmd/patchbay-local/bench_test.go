@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/inventory/local"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/local"
 )
 
 func nodeID(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", i) }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"patchbay/inventory/local/testbed"
+	"patchbay/inventory/provider/local/testbed"
 )
 
 func cleanCommand() *cobra.Command {

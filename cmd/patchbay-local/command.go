@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"patchbay/inventory/simulated"
+	"patchbay/inventory/provider/simulated"
 )
 
 // providerCommands are the commands that act as a provider.

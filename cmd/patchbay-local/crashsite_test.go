@@ -21,14 +21,14 @@ import (
 
 	"patchbay/am/testkit/hoststate"
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local"
-	"patchbay/inventory/local/gateway"
-	localnode "patchbay/inventory/local/node"
-	"patchbay/inventory/local/sysctl"
-	"patchbay/inventory/local/testbed"
-	"patchbay/inventory/local/vswitch"
 	"patchbay/inventory/node/agent"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/local"
+	"patchbay/inventory/provider/local/gateway"
+	localnode "patchbay/inventory/provider/local/node"
+	"patchbay/inventory/provider/local/sysctl"
+	"patchbay/inventory/provider/local/testbed"
+	"patchbay/inventory/provider/local/vswitch"
 )
 
 // settleTime is the time limit of the crash test. Nodes need far less, but an emulated

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"patchbay/inventory/local"
-	"patchbay/inventory/local/doctor"
-	"patchbay/inventory/local/testbed"
+	"patchbay/inventory/provider/local"
+	"patchbay/inventory/provider/local/doctor"
+	"patchbay/inventory/provider/local/testbed"
 )
 
 func doctorCommand() *cobra.Command {

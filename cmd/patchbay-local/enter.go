@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local"
 	"patchbay/inventory/node/agent"
 	"patchbay/inventory/provider/fdsocket"
+	"patchbay/inventory/provider/local"
 )
 
 // exitStatus is an error that sets the exit status, without a message.

@@ -25,10 +25,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/require"
-	"patchbay/inventory/local"
-	"patchbay/inventory/local/testbed"
 	"patchbay/inventory/node/agent"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/local"
+	"patchbay/inventory/provider/local/testbed"
 )
 
 // An attempt to leave a node, or to reach what a node must not reach. The test binary is

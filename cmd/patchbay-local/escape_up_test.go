@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"patchbay/am/testkit/require"
-	"patchbay/inventory/local"
 	"patchbay/inventory/provider"
 	"patchbay/inventory/provider/fdsocket"
+	"patchbay/inventory/provider/local"
 )
 
 // Users of the host that call the socket: the owner of the settings, as the manager is,

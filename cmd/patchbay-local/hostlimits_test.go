@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/local/gateway"
 )
 
 const nodeC = "00000000-0000-4000-8000-00000000e5cc"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"patchbay/inventory/local/image"
+	"patchbay/inventory/provider/local/image"
 )
 
 func imageCommand() *cobra.Command {

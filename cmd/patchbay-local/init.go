@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"patchbay/inventory/local"
+	"patchbay/inventory/provider/local"
 )
 
 // providerFiles are the texts of a new provider's files.

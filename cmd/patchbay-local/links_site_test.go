@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/inventory/local"
-	"patchbay/inventory/local/linktest"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/local"
+	"patchbay/inventory/provider/local/linktest"
 )
 
 // linkProperties are the requested properties of one direction of a link; 0 means none.

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/netspace"
+	"patchbay/inventory/provider/local/netspace"
 )
 
 // traffic is a row of numbered datagrams, of which burst leave together.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"patchbay/inventory/local"
-	"patchbay/inventory/local/linktest"
+	"patchbay/inventory/provider/local"
+	"patchbay/inventory/provider/local/linktest"
 )
 
 // linkResult is the result for one link. From and To are client_ids, or else ids of nodes.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"patchbay/inventory/local"
+	"patchbay/inventory/provider/local"
 )
 
 func listCommand() *cobra.Command {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"patchbay/inventory/local"
+	"patchbay/inventory/provider/local"
 )
 
 func printLinks(out io.Writer, links []local.ListedLink) error {

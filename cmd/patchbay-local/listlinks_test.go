@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/inventory/local"
+	"patchbay/inventory/provider/local"
 )
 
 func TestListGroupsLinks(t *testing.T) {

@@ -27,8 +27,8 @@ import (
 
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/local/gateway"
 )
 
 // clientTime is the time limit of one run of a client.

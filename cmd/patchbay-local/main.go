@@ -9,12 +9,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/doctor"
-	"patchbay/inventory/local/gateway"
-	nodes "patchbay/inventory/local/node"
-	"patchbay/inventory/local/vswitch"
 	"patchbay/inventory/node/agent"
 	"patchbay/inventory/node/setup"
+	"patchbay/inventory/provider/local/doctor"
+	"patchbay/inventory/provider/local/gateway"
+	nodes "patchbay/inventory/provider/local/node"
+	"patchbay/inventory/provider/local/vswitch"
 )
 
 func main() {

@@ -15,7 +15,7 @@ import (
 
 	"patchbay/inventory/provider"
 	"patchbay/inventory/provider/providertest"
-	"patchbay/inventory/simulated"
+	"patchbay/inventory/provider/simulated"
 )
 
 // builds is the folder of the built program; empty if no test asked for it.

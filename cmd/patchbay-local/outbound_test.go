@@ -8,8 +8,8 @@ import (
 
 	"patchbay/am/testkit/netlab"
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local/egress"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/local/egress"
 )
 
 // fetch returns a web client in bash, which every image has. It prints the answer's last line.

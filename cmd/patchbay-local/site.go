@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"patchbay/inventory/local"
-	"patchbay/inventory/local/testbed"
+	"patchbay/inventory/provider/local"
+	"patchbay/inventory/provider/local/testbed"
 )
 
 type siteFlags struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"patchbay/inventory"
-	"patchbay/inventory/local"
-	"patchbay/inventory/local/testbed"
+	"patchbay/inventory/provider/local"
+	"patchbay/inventory/provider/local/testbed"
 )
 
 func upCommand() *cobra.Command {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"patchbay/am/fileowner"
-	"patchbay/inventory/lxd"
+	"patchbay/inventory/provider/lxd"
 )
 
 func command() *cobra.Command {

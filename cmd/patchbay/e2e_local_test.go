@@ -20,7 +20,7 @@ import (
 	"patchbay/am/testkit/hoststate"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local"
+	"patchbay/inventory/provider/local"
 )
 
 // examineHost runs patchbay-local doctor once for all tests, since it starts nodes and takes seconds.

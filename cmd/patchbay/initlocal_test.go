@@ -10,7 +10,7 @@ import (
 
 	"patchbay/am/site"
 	"patchbay/inventory"
-	"patchbay/inventory/local"
+	"patchbay/inventory/provider/local"
 )
 
 // initLocal creates a site with the local testbed, and returns its folder and the output

@@ -17,7 +17,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
-	"patchbay/inventory/simulated"
+	"patchbay/inventory/provider/simulated"
 )
 
 // sampleRequest requests a machine and a virtual machine. It does not suit a site that has only

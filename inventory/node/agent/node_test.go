@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/require"
-	"patchbay/inventory/local/sandbox"
 	"patchbay/inventory/provider/fdsocket"
+	"patchbay/inventory/provider/local/sandbox"
 )
 
 // stageName is the name of the test program as the stage that creates the node's root.

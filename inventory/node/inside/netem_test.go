@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/require"
-	"patchbay/inventory/local/netspace"
+	"patchbay/inventory/provider/local/netspace"
 )
 
 // TestInterface checks that setInterface removes earlier addresses, keeps those of a user, and sets
