@@ -11,7 +11,7 @@ LDFLAGS  := -X main.version=$(VERSION) -X patchbay/am/site.version=$(VERSION)
 BUILD    := $(GO) build -trimpath -buildvcs=false -ldflags
 PACKAGES := ./...
 # Packages whose tests need the host for themselves. make test-host runs them, and in other packages the tests named TestOnHost….
-ONHOST   := '^patchbay/(cmd/patchbay-(local|lxd)|inventory/provider/local|am/testkit)'
+ONHOST   := '^patchbay/(cmd/patchbay-(local|lxd)|inventory/(node|provider/local)|am/testkit/(disk|hoststate|netlab|require|wait))'
 # All checks of staticcheck except ST1000: packages have their comment in doc.go, and test packages need none.
 CHECKS   := all,-ST1000
 FUZZTIME ?= 20s

@@ -88,7 +88,7 @@ import net/rpc | | gob
 import expvar | | adds itself to a server that nobody asked for
 import net/http/pprof | | adds itself to a server that nobody asked for
 import html/template | | nobody is shown HTML
-import text/template | am/site/configread.go inventory/provider/local.go inventory/provider/lxd/inventory.go | a template knows nothing of what it writes; these three write YAML of an operator's words, which are quoted first
+import text/template | am/site/configread.go inventory/local.go inventory/provider/lxd/inventory.go | a template knows nothing of what it writes; these three write YAML of an operator's words, which are quoted first
 encoding/xml.Unmarshal | am/client/session/caller.go am/site/check/credential.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
 encoding/xml.NewDecoder | am/api/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
