@@ -75,7 +75,7 @@ func TestGuideCodes(t *testing.T) {
 			want[fmt.Sprintf("am_code: %d %s", n, name)] = true
 		}
 	}
-	for name, n := range constants(t, "../xmlrpc", "") {
+	for name, n := range constants(t, "xmlrpc", "") {
 		if strings.HasPrefix(name, "Fault") {
 			want[fmt.Sprintf("Fault: %d %s", n, name)] = true
 		}

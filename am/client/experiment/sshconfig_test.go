@@ -230,7 +230,7 @@ func FuzzSSHConfig(f *testing.F) {
 // TestEveryManifestOfTheTestsIsRead reads the manifests of other tests, some of which come
 // from real aggregates.
 func TestEveryManifestOfTheTestsIsRead(t *testing.T) {
-	files, err := filepath.Glob("../../rspec/testdata/*.manifest.xml")
+	files, err := filepath.Glob("../../../rspec/testdata/*.manifest.xml")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no manifests", err)
 	}

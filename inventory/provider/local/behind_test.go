@@ -281,11 +281,11 @@ func TestOtherProviderLeavesAProcess(t *testing.T) {
 func TestTheExampleBehind(t *testing.T) {
 	require.Tool(t, "jq")
 	dir := t.TempDir()
-	program, err := os.ReadFile("../provider/testdata/rack.prov")
+	program, err := os.ReadFile("../testdata/rack.prov")
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings, err := os.ReadFile("../provider/testdata/rack.yaml")
+	settings, err := os.ReadFile("../testdata/rack.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
