@@ -81,30 +81,9 @@ func sandbox() error {
 	return nil
 }
 
-// lowerSetting lowers a setting of the host before a testbed changes it. After the test,
-// the testbed's clean must have restored it.
-func lowerSetting(t *testing.T, setting, low string) {
-	t.Helper()
-	usual, err := os.ReadFile(setting)
-	if err != nil {
-		t.Logf("the host's limit stays: %v", err)
-		return
-	}
-	if err := os.WriteFile(setting, []byte(low), 0); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if now, err := os.ReadFile(setting); err != nil || strings.Join(strings.Fields(string(now)), " ") != low {
-			t.Errorf("clean has left %s at %q, %v, want %q", setting, now, err, low)
-		}
-		if err := os.WriteFile(setting, usual, 0); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// filtersLeaveRoom has one node attach more filters than the kernel allowed before "up" raised the
-// limit.
+// filtersLeaveRoom has one node attach more filters than kernels allow by default. "up" raises the
+// limit; the tests of package sysctl lower it first, in files of their own, since tests of other packages
+// run at the same time on this host.
 func (a *arena) filtersLeaveRoom(t *testing.T) {
 	if n, _ := a.background(t, nodeA, "filters"); n != fmt.Sprint(mostFilters) {
 		t.Errorf("after %s filters in a node there is no room for more", n)
