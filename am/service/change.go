@@ -65,6 +65,7 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 	var out Outcome
 	err := s.commit(ctx, c.grant, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
+		out = Outcome{}
 		r, err := resolve(v, c.grant, c.targets, c.call.BestEffort)
 		if err != nil {
 			return cs, err

@@ -242,7 +242,6 @@ func (a *attempt) check(v *store.View, isBinding bool) (err error) {
 // bindOnce binds the nodes in one decision, which runs outside of the commit. In a preview, the decision only
 // reads the store.
 func (a *attempt) bindOnce(ctx context.Context) error {
-	a.cut = shortenedLeases{}
 	a.document = am.Document{
 		ID: uuid.NewString(), Slice: a.slice, Text: a.request.Text(), Managers: a.request.Managers,
 		Bytes: a.request.UnionBytes(), Elements: a.request.Elements(),
@@ -258,7 +257,8 @@ func (a *attempt) bindOnce(ctx context.Context) error {
 			return a.bind(v)
 		})
 	}
-	return a.commit(ctx, a.grant, func(v *store.View) (cs store.ChangeSet, err error) {
+	return a.tryCommit(ctx, a.grant, func(v *store.View) (cs store.ChangeSet, err error) {
+		a.cut = shortenedLeases{} // the decision may run again
 		if err := a.check(v, true); err != nil {
 			return cs, err
 		}
@@ -401,7 +401,7 @@ func (a *attempt) choose(held *sliceContent, now time.Time, calendar func(concer
 		}
 	}
 	// The lease can be renewed, so the end of the interval is open.
-	bound := calendar(func(h *am.Hold) bool { return a.binding.Takes(h) })
+	bound := calendar(func(h *am.Hold) bool { return a.binding.Takes(h) }) // called in the commit, when a.binding is set
 	a.binding, err = binder.Bind(a.bindable, now, time.Time{}, &binder.View{Inventory: a.inventory, Plan: a.plan.Load(), Calendar: bound, Now: now})
 	if err != nil {
 		return err

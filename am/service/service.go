@@ -179,7 +179,7 @@ type Outcome struct {
 	Notices []string
 }
 
-// settings are what decisions read outside of the store.
+// settings are what decisions read outside of the store, and what may change while the site is served.
 type settings struct {
 	inventory *inventory.Inventory
 	plan      *maintenance.Plan
@@ -191,13 +191,28 @@ func (s *Service) settings() settings {
 }
 
 // commit wakes the runner if anything changed, because there may be a new task or an earlier end
-// of a lease.
+// of a lease. If other calls keep changing what a long decision rests on, it runs in the commit.
 func (s *Service) commit(ctx context.Context, g credentials.Grant, d store.Decision) error {
+	err := s.tryCommit(ctx, g, d)
+	if errors.Is(err, store.ErrContended) {
+		if err = s.cfg.Store.Commit(ctx, d); err == nil {
+			s.cfg.Runner.Wake()
+		}
+	}
+	return err
+}
+
+// tryCommit is commit for decisions that take too long to run in the commit. It fails with ServerBusy in
+// place of that.
+func (s *Service) tryCommit(ctx context.Context, g credentials.Grant, d store.Decision) error {
 	changed := false
-	err := s.cfg.Store.CommitFor(ctx, g.Caller().Key(), func(v *store.View) (store.ChangeSet, error) {
-		before := s.settings()
-		v.RestOn(func() bool { return s.settings() == before })
-		cs, err := d(v)
+	err := s.cfg.Store.CommitFor(ctx, g.Caller().Key(), func(v *store.View) (cs store.ChangeSet, err error) {
+		for isSettled := false; !isSettled; { // a refusal must not rest on half of a reload
+			before := s.settings()
+			cs, err = d(v)
+			isSettled = err == nil || s.settings() == before
+			v.RestOn(func() bool { return s.settings() == before })
+		}
 		changed = !cs.Empty()
 		return cs, err
 	})

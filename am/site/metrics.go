@@ -144,7 +144,7 @@ func (s *Site) numbers() []server.Number {
 		{Name: "store_broken", Help: "1 while the store accepts no changes because of damage or a failed write; else 0.", Value: flag(func() bool {
 			return s.store.Err() != nil
 		})},
-		{Name: "decision_longest_seconds", Help: "Duration of the longest decision since the start. During a decision all other changes of the site wait.", Value: func() float64 {
+		{Name: "decision_longest_seconds", Help: "Longest time that one change took in the commit since the start. All other changes of the site wait meanwhile.", Value: func() float64 {
 			return s.store.LongestDecision().Seconds()
 		}},
 		{Name: "orphans", Help: "Resources of a provider that belong to no sliver. There is no value for a provider that has not listed its resources yet.", Labels: []string{"provider"}, Values: func(add func(float64, ...string)) {

@@ -137,12 +137,17 @@ func (c *committer) hasRevision(revision Rev) bool {
 // change set needs none. hasChange means that they write a Change. A prepared decision does not run
 // again if its result is still right.
 func (c *committer) decide(r reader, p *pending, rev Rev) (hasChange bool, ops []op, err error) {
-	switch {
-	case p.prepared == nil:
-	case c.recent.allow(p.prepared):
-		return p.prepared.changes(c, r, rev)
-	case p.prepared.took > c.short:
-		return false, nil, errStale
+	if p.prepared != nil {
+		isValid := false
+		err := recoverPanic("the check of a decision", func() error { isValid = c.recent.allow(p.prepared); return nil })
+		switch {
+		case err != nil:
+			return false, nil, err
+		case isValid:
+			return p.prepared.changes(c, r, rev)
+		case p.prepared.took > c.short:
+			return false, nil, errStale
+		}
 	}
 	v := &View{r: r, now: c.now(), cache: map[Key]any{}}
 	var cs ChangeSet

@@ -43,10 +43,10 @@ func (s *Store) prepare(ctx context.Context, d Decision) (*prepared, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	p := &prepared{now: s.opt.Now(), cache: map[Key]any{}, reads: reads{keys: map[string]struct{}{}}}
+	p := &prepared{cache: map[Key]any{}, reads: reads{keys: map[string]struct{}{}}}
 	return p, s.reading(func() error {
 		return s.db.read(func(r reader) error {
-			p.base = (&View{r: r}).Revision()
+			p.base, p.now = (&View{r: r}).Revision(), s.opt.Now()
 			began := time.Now()
 			r.reads = &p.reads
 			err := recoverPanic("a decision", func() (err error) {

@@ -212,7 +212,7 @@ func (s *Store) submit(p *pending) error {
 // Revision returns the revision of the last change. It is quicker than View.Revision.
 func (s *Store) Revision() Rev { return Rev(s.revision.Load()) }
 
-// LongestDecision returns the duration of the longest decision since the store was opened.
+// LongestDecision returns the longest time that one change took in the commit since the store was opened.
 func (s *Store) LongestDecision() time.Duration { return time.Duration(s.longest.Load()) }
 
 // Read calls f with a view of the published state. f may call Read.
