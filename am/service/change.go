@@ -33,6 +33,7 @@ type change struct {
 	// inDryRun allows changes of slivers that are in a dry run. Otherwise such a change fails
 	// with Busy, because the end of the dry run may remove what the change has created.
 	inDryRun bool
+	isUrgent bool // see commitUrgent
 	// onlyState and errNone are for calls that name a whole slice. The method changes only
 	// slivers in onlyState, and fails with errNone if the slice has no such sliver. If errNone is
 	// nil, the method changes all slivers.
@@ -63,7 +64,11 @@ func (c *change) checkBusy(v *store.View, slivers ...am.Sliver) error {
 // for every sliver that the call names.
 func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 	var out Outcome
-	err := s.commit(ctx, c.grant, func(v *store.View) (store.ChangeSet, error) {
+	commit := s.commit
+	if c.isUrgent {
+		commit = s.commitUrgent
+	}
+	err := commit(ctx, c.grant, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
 		out = Outcome{}
 		r, err := resolve(v, c.grant, c.targets, c.call.BestEffort)

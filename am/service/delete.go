@@ -17,7 +17,7 @@ import (
 // Errors: those of resolve.
 func (s *Service) Delete(ctx context.Context, g credentials.Grant, t Targets, c Call) (Outcome, error) {
 	out, err := s.run(ctx, change{
-		event: "Delete", grant: g, targets: t, call: c, inDryRun: true,
+		event: "Delete", grant: g, targets: t, call: c, inDryRun: true, isUrgent: true,
 		apply: func(_ *store.View, _ *store.ChangeSet, _ *resolved, x *am.Sliver) (err error) {
 			x.Status, err = am.Next(x.Status, am.EventDelete)
 			return err

@@ -151,7 +151,7 @@ func (a *attempt) confirm(ctx context.Context) error {
 		return nil
 	}
 	var next attempt
-	err := a.tryCommit(ctx, a.grant, func(v *store.View) (cs store.ChangeSet, err error) {
+	err := a.commit(ctx, a.grant, func(v *store.View) (cs store.ChangeSet, err error) {
 		next = *a // a stays as it is, since the decision may run again
 		if err := next.check(v, false); err != nil {
 			return cs, err
@@ -228,7 +228,7 @@ func (a *attempt) release(ctx context.Context) {
 	if a.options.Preview {
 		return
 	}
-	_ = a.commit(context.WithoutCancel(ctx), a.grant, func(v *store.View) (cs store.ChangeSet, err error) {
+	_ = a.commitUrgent(context.WithoutCancel(ctx), a.grant, func(v *store.View) (cs store.ChangeSet, err error) {
 		var unused []am.Sliver
 		for _, was := range a.added() {
 			x, _, err := v.Sliver(was.URN)

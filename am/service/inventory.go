@@ -40,7 +40,7 @@ func (s *Service) advertiser() *advertiser {
 }
 
 // Inventory returns the current inventory. It may change during a decision on a view, which then runs
-// again (see tryCommit). Other code must call it only once to work with a single inventory.
+// again (see commit). Other code must call it only once to work with a single inventory.
 func (s *Service) Inventory() *inventory.Inventory { return s.cfg.Inventory.Load() }
 
 // SetInventory replaces the inventory by another one of the same authority. In the same decision

@@ -17,8 +17,8 @@ import (
 // Errors: those of store.Commit; later decisions use p nevertheless.
 func (s *Service) SetPlan(ctx context.Context, p *maintenance.Plan) error {
 	s.plan.Store(p)
-	// Decisions run one after the other. When this empty decision has run, all decisions that may
-	// have read the old plan are done.
+	// Changes are written one after the other. When this empty decision has run, all changes that rest
+	// on the old plan are written, and no later one can (see commit).
 	return s.cfg.Store.Commit(ctx, func(*store.View) (store.ChangeSet, error) { return store.ChangeSet{}, nil })
 }
 

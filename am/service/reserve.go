@@ -257,7 +257,7 @@ func (a *attempt) bindOnce(ctx context.Context) error {
 			return a.bind(v)
 		})
 	}
-	return a.tryCommit(ctx, a.grant, func(v *store.View) (cs store.ChangeSet, err error) {
+	return a.commit(ctx, a.grant, func(v *store.View) (cs store.ChangeSet, err error) {
 		a.cut = shortenedLeases{} // the decision may run again
 		if err := a.check(v, true); err != nil {
 			return cs, err

@@ -191,28 +191,17 @@ func (s *Service) settings() settings {
 }
 
 // commit wakes the runner if anything changed, because there may be a new task or an earlier end
-// of a lease. If other calls keep changing what a long decision rests on, it runs in the commit.
+// of a lease. It fails with ServerBusy if other calls keep changing what a long decision rests on.
 func (s *Service) commit(ctx context.Context, g credentials.Grant, d store.Decision) error {
-	err := s.tryCommit(ctx, g, d)
-	if errors.Is(err, store.ErrContended) {
-		if err = s.cfg.Store.Commit(ctx, d); err == nil {
-			s.cfg.Runner.Wake()
-		}
-	}
-	return err
-}
-
-// tryCommit is commit for decisions that take too long to run in the commit. It fails with ServerBusy in
-// place of that.
-func (s *Service) tryCommit(ctx context.Context, g credentials.Grant, d store.Decision) error {
 	changed := false
 	err := s.cfg.Store.CommitFor(ctx, g.Caller().Key(), func(v *store.View) (cs store.ChangeSet, err error) {
-		for isSettled := false; !isSettled; { // a refusal must not rest on half of a reload
-			before := s.settings()
+		before := s.settings()
+		cs, err = d(v)
+		for err != nil && s.settings() != before { // a refusal must not rest on half of a reload
+			before = s.settings()
 			cs, err = d(v)
-			isSettled = err == nil || s.settings() == before
-			v.RestOn(func() bool { return s.settings() == before })
 		}
+		v.RestOn(func() bool { return s.settings() == before })
 		changed = !cs.Empty()
 		return cs, err
 	})
@@ -221,6 +210,18 @@ func (s *Service) tryCommit(ctx context.Context, g credentials.Grant, d store.De
 		return &am.Error{Code: am.ServerBusy, Msg: "other calls keep changing what this call depends on; try again", Err: err}
 	case err == nil && changed:
 		s.cfg.Runner.Wake()
+	}
+	return err
+}
+
+// commitUrgent does what commit does, for decisions that end something. If others keep changing what such a
+// decision rests on, it runs in the commit.
+func (s *Service) commitUrgent(ctx context.Context, g credentials.Grant, d store.Decision) error {
+	err := s.commit(ctx, g, d)
+	if errors.Is(err, store.ErrContended) {
+		if err = s.cfg.Store.Commit(ctx, d); err == nil {
+			s.cfg.Runner.Wake()
+		}
 	}
 	return err
 }

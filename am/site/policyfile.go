@@ -119,8 +119,8 @@ func (p *policyFile) load(site policy.Site) (*policy.Rules, error) {
 }
 
 // reloadFor reads the files for a new inventory and calls replace, which must replace the
-// inventory. replace must call setRules in the same decision, so that rules and inventory change
-// together. After an error the old rules stay.
+// inventory. replace must call setRules in the same decision, so that no change rests on one of them
+// alone. After an error the old rules stay.
 func (p *policyFile) reloadFor(inv *inventory.Inventory, replace func(setRules func()) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// Change is what one revision changed, as followers read it: the new journal entries, and what
-// followers need of each slice and sliver, before and after. The store writes it in the
+// Change has the journal entries of one revision, and the slices and slivers that it has changed, before
+// and after, with the fields that followers need. The store writes it in the
 // transaction of the change, and keeps it until all followers have read it. A store without
 // followers writes none.
 type Change struct {
@@ -142,7 +142,8 @@ func changedRecords(v *View, cs *ChangeSet) (json.RawMessage, error) {
 }
 
 // changeOf returns the Change of a change set in JSON; nil if no follower needs it. records is the
-// result of changedRecords; nil if it is not known.
+// result of changedRecords; nil if it is not known. The entries are added last, since their ids contain
+// the revision.
 func changeOf(v *View, cs *ChangeSet, records json.RawMessage) (_ json.RawMessage, err error) {
 	if !v.hasFollowers() {
 		return nil, nil

@@ -144,7 +144,7 @@ func (c *committer) decide(r reader, p *pending, rev Rev) (hasChange bool, ops [
 		case err != nil:
 			return false, nil, err
 		case isValid:
-			return p.prepared.changes(c, r, rev)
+			return p.prepared.opsAt(c, r, rev)
 		case p.prepared.took > c.short:
 			return false, nil, errStale
 		}

@@ -31,7 +31,7 @@ type prepared struct {
 	now   time.Time
 	reads reads
 	cs    ChangeSet
-	ops   []op // for all records of cs but the journal's
+	ops   []op // for all records but those of the journal and the changes, whose keys need the revision
 	// records is the result of changedRecords.
 	records json.RawMessage
 	cache   map[Key]any
@@ -65,10 +65,10 @@ func (s *Store) prepare(ctx context.Context, d Decision) (*prepared, error) {
 	})
 }
 
-// changes returns the operations for the revision rev, like committer.decide.
-func (p *prepared) changes(c *committer, r reader, rev Rev) (hasChange bool, ops []op, err error) {
+// opsAt returns the operations for the revision rev, like committer.decide.
+func (p *prepared) opsAt(c *committer, r reader, rev Rev) (hasChange bool, ops []op, err error) {
 	hasChange, ops, err = c.revisionOps(&View{r: r, now: p.now, cache: p.cache}, p.cs, p.records, rev)
-	for _, o := range p.ops {
+	for _, o := range p.ops { // values of the indexes and of the calendar have no revision
 		if o.value != nil && o.bucket != calendarBucket && o.bucket != bySlice && o.bucket != byExpiry {
 			stamp(o.value, rev)
 		}
@@ -81,7 +81,7 @@ type reads struct {
 	keys   map[string]struct{} // bucket, 0, key
 	ranges []keyRange
 	holds  []func(*am.Hold) bool // see View.CalendarOf
-	memory []func() bool         // see View.RestOn
+	others []func() bool         // see View.RestOn
 }
 
 // keyRange are the keys from first to last that begin with prefix. If last is nil, there is no last
@@ -105,7 +105,7 @@ func (r *reads) addKey(bucket string, key []byte) {
 
 // addRange returns a function that sets the last key of the range.
 func (r *reads) addRange(bucket string, prefix, first []byte) (end func(last []byte)) {
-	if r == nil || bucket == calendarBucket {
+	if r == nil || bucket == calendarBucket { // View.CalendarOf records what a decision reads of the calendar
 		return func([]byte) {}
 	}
 	r.ranges = append(r.ranges, keyRange{bucket: bucket, prefix: bytes.Clone(prefix), first: bytes.Clone(first)})
@@ -142,7 +142,7 @@ func (r *reads) concern(o *op) bool {
 // unchanged returns false when the changes are about to be written, the decision runs again.
 func (v *View) RestOn(unchanged func() bool) {
 	if r := v.r.reads; r != nil {
-		r.memory = append(r.memory, unchanged)
+		r.others = append(r.others, unchanged)
 	}
 }
 
@@ -195,7 +195,7 @@ func (r *recent) allow(p *prepared) bool {
 	if p.base < r.since {
 		return false
 	}
-	for _, unchanged := range p.reads.memory {
+	for _, unchanged := range p.reads.others {
 		if !unchanged() {
 			return false
 		}

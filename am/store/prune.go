@@ -7,9 +7,9 @@ import (
 	"patchbay/am"
 )
 
-// PruneJournal deletes at most limit journal entries, the oldest first. It deletes only entries
-// that are older than cutoff. If it deletes fewer than limit entries, no such entry remains. It
-// fails with the errors of Commit.
+// PruneJournal deletes at most limit journal entries, the oldest first, until it finds one that is not
+// older than cutoff. An older one may follow, since the times of entries differ from their order by the
+// duration of a decision at most. PruneJournal fails with the errors of Commit.
 func (s *Store) PruneJournal(ctx context.Context, cutoff time.Time, limit int) (n int, err error) {
 	err = s.Commit(ctx, func(v *View) (cs ChangeSet, err error) {
 		n = 0

@@ -65,7 +65,7 @@ func (x *Authority) Close() {
 	x.MemberAuthority.Close()
 }
 
-// NoCredentials is the list of credentials of a call in which nobody speaks for a user.
+// NoCredentials is the empty list of credentials, for calls that need none.
 var NoCredentials = []xmlrpc.Value{}
 
 // UserCredential writes a new user credential.

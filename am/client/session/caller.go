@@ -24,7 +24,7 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// Caller is who calls an aggregate, with the content of their files.
+// Caller has the identity and the credentials for calls to an aggregate.
 type Caller struct {
 	CertFile, KeyFile string // of the client certificate
 	Credentials       []Credential

@@ -28,7 +28,7 @@ import (
 	"patchbay/inventory"
 )
 
-// Session is what a command needs of a user and an aggregate.
+// Session has a user's folder and an aggregate, for one command.
 type Session struct {
 	Choice   Selection // as given
 	Messages io.Writer // for people

@@ -37,7 +37,7 @@ type Target struct {
 // firstUser is the user of a new own site.
 const firstUser = "alice"
 
-// Selection is what a command line says about the aggregate and the user.
+// Selection has the options of a command line that select an aggregate and users.
 type Selection struct {
 	Site *ChosenSite
 	// URL is of the aggregate, and CA a file with accepted certificates of its server; "" if not given.

@@ -132,7 +132,8 @@ func (l *Log) writeChange(c *store.Change) bool {
 	return true
 }
 
-// changeLines returns the lines of a change, always the same and in the same order.
+// changeLines returns the lines of a change, always the same and in the same order. What it notes in l is lost
+// at the end of the process, and is the same when the lines are made again.
 func (l *Log) changeLines(c *store.Change) (lines []*Line) {
 	at := c.At.UTC().Format(timeLayout)
 	if c.Lost > 0 {
@@ -194,7 +195,7 @@ func (l *Log) Start(site string) error {
 	return nil
 }
 
-// recordAll writes a holds line for each sliver that holds something, and then a line "told".
+// recordAll writes a line "holds" for each sliver with an address or an open port, and then a line "told".
 func (l *Log) recordAll(v *store.View) (ok bool, err error) {
 	at := l.line(eventHolds).At
 	var text []byte

@@ -14,7 +14,7 @@ import (
 	"patchbay/am/store"
 )
 
-// end is what the files of an audit say about its position.
+// end is the position at which an audit continues, as its files have it.
 type end struct {
 	// next is the position after the last line that has one; "" if there is none.
 	next string

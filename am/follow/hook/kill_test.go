@@ -21,7 +21,7 @@ import (
 
 func init() { children["killed"] = childThatIsKilled }
 
-// hookOf returns the child's hook, a program that appends a line to the file "told".
+// hookOf returns the hook of the child process. The hook is a program that appends a line to the file "told".
 func hookOf(dir string) []Hook {
 	return []Hook{{Name: "h", Command: filepath.Join(dir, "hook"), Dir: dir, Timeout: patience}}
 }

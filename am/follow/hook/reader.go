@@ -97,7 +97,7 @@ func (r *reader) scan() error {
 			if c.Lost > 0 {
 				r.drop(store.Position(c.Rev+1, 0))
 			}
-			return false
+			return false // only the oldest change can stand for deleted ones
 		})
 		if err != nil {
 			return err
