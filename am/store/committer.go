@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -190,18 +191,19 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 		switch x, err := before[am.Sliver](v, k); {
 		case err == nil:
 			old = &x
-			ops = append(ops, op{bySlice, sliceIndexKey(old.Slice.Key(), k.ID), nil})
-			if mayExpire(old) {
-				ops = append(ops, op{byExpiry, expiryKey(old.Expires, k.ID), nil})
-			}
 		case !errors.Is(err, ErrNotFound):
 			return err
 		}
+		was, now := indexEntries(k, old), indexEntries(k, s)
+		for bucket, key := range was {
+			if !bytes.Equal(key, now[bucket]) {
+				ops = append(ops, op{bucket, key, nil})
+			}
+		}
 		ops = append(ops, calendarOps(v.r, old, s)...)
-		if s != nil {
-			ops = append(ops, op{bySlice, sliceIndexKey(s.Slice.Key(), k.ID), []byte{}})
-			if mayExpire(s) {
-				ops = append(ops, op{byExpiry, expiryKey(s.Expires, k.ID), []byte{}})
+		for bucket, key := range now {
+			if !bytes.Equal(key, was[bucket]) {
+				ops = append(ops, op{bucket, key, []byte{}})
 			}
 		}
 		return nil
@@ -257,4 +259,16 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 		put(changeKey(cs.gap.Rev), *cs.gap)
 	}
 	return ops, failed
+}
+
+// indexEntries returns the keys of a sliver in the indexes, by bucket; none for a nil sliver.
+func indexEntries(k Key, s *am.Sliver) map[string][]byte {
+	if s == nil {
+		return nil
+	}
+	entries := map[string][]byte{bySlice: sliceIndexKey(s.Slice.Key(), k.ID)}
+	if mayExpire(s) {
+		entries[byExpiry] = expiryKey(s.Expires, k.ID)
+	}
+	return entries
 }
