@@ -60,15 +60,18 @@ func (c *change) checkBusy(v *store.View, slivers ...am.Sliver) error {
 	return nil
 }
 
+func (s *Service) commitOf(c *change) func(context.Context, credentials.Grant, store.Decision) error {
+	if c.isUrgent {
+		return s.commitUrgent
+	}
+	return s.commit
+}
+
 // run commits the change, with a journal entry if anything has changed. The outcome has a report
 // for every sliver that the call names.
 func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 	var out Outcome
-	commit := s.commit
-	if c.isUrgent {
-		commit = s.commitUrgent
-	}
-	err := commit(ctx, c.grant, func(v *store.View) (store.ChangeSet, error) {
+	err := s.commitOf(&c)(ctx, c.grant, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
 		out = Outcome{}
 		r, err := resolve(v, c.grant, c.targets, c.call.BestEffort)
