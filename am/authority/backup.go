@@ -11,8 +11,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"patchbay/am/durable"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 )
 
 // Backup writes a consistent copy of the state.
@@ -35,16 +34,16 @@ func Restore(dir, backup string, now time.Time) (kept string, err error) {
 		return "", err
 	}
 	path := filepath.Join(dir, FileName)
-	err = fileowner.As(dir, func() error {
+	err = file.AsOwner(dir, func() error {
 		present, err := os.ReadFile(path)
 		if err == nil {
 			kept = path + ".before-restore-" + now.UTC().Format("20060102T150405Z")
-			err = durable.WriteFile(kept, present, 0o600)
+			err = file.Write(kept, present, 0o600)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return durable.WriteFile(path, text, 0o600)
+		return file.Write(path, text, 0o600)
 	})
 	return kept, err
 }

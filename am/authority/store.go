@@ -16,8 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
 
-	"patchbay/am/durable"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 )
 
 // FileName is the name of the database in the site's folder.
@@ -72,7 +71,7 @@ type tx struct {
 // version, which has no indexes.
 func openStore(path string) (s *store, err error) {
 	// The owner of the folder gets the file, also if root runs the program.
-	err = fileowner.As(filepath.Dir(path), func() (err error) { s, err = openFile(path, false); return err })
+	err = file.AsOwner(filepath.Dir(path), func() (err error) { s, err = openFile(path, false); return err })
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +138,7 @@ func (s *store) count(t *bbolt.Tx, f func(*tx) error) error {
 
 // guard turns faults of a damaged or truncated file, which bbolt maps into memory, into errors.
 func (s *store) guard(f func() error) error {
-	return durable.RecoverFault(f, func(p any) error {
+	return file.RecoverFault(f, func(p any) error {
 		_, isFault := p.(interface{ Addr() uintptr })
 		if _, isError := p.(runtime.Error); isError && !isFault {
 			return nil // a defect of this program

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 )
 
 // DrainTimeout is the time that a descendant may hold the streams open after the executable
@@ -52,7 +52,7 @@ type Command struct {
 // if the server is root and that user is not. Root must not run a program that others can
 // change.
 func (c *Command) RunAsOwner(dir string) error {
-	uid, gid, ok, err := fileowner.Other(dir)
+	uid, gid, ok, err := file.OtherOwner(dir)
 	if err != nil || !ok {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 	"patchbay/inventory/provider/fdsocket"
 )
 
@@ -31,7 +31,7 @@ const warnInterval = time.Minute
 // listenSocket replaces the socket of a server that has ended. It fails if a server answers
 // there, or if path is not a socket.
 func listenSocket(path string, log *slog.Logger) (s *adminSocket, err error) {
-	err = fileowner.As(filepath.Dir(path), func() (err error) { s, err = createSocket(path, log); return err })
+	err = file.AsOwner(filepath.Dir(path), func() (err error) { s, err = createSocket(path, log); return err })
 	return s, err
 }
 

@@ -18,7 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/display"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
 	"patchbay/schemas/yamlfile"
@@ -136,7 +136,7 @@ func (c *Companion) trustedCommand() ([]string, error) {
 // author returns a user, other than root, that may write the metadata, if this process is root.
 // For a group that may write them, it returns the owner of the file.
 func (c *Companion) author() (uid int, another bool, err error) {
-	uid, _, another, err = fileowner.Other(filepath.Dir(c.File))
+	uid, _, another, err = file.OtherOwner(filepath.Dir(c.File))
 	if err != nil || another || os.Geteuid() != 0 {
 		return uid, another, err
 	}

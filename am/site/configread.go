@@ -26,15 +26,15 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/display"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 	"patchbay/inventory/suggest"
 	"patchbay/schemas/yamlfile"
 )
 
 // cannotRead names the users that may read the file, if this user may not.
-func cannotRead(file string, err error) error {
+func cannotRead(path string, err error) error {
 	msg := fmt.Sprintf("cannot be read: %v", err)
-	if uid, _, err2 := fileowner.Of(filepath.Dir(file)); err2 == nil && errors.Is(err, fs.ErrPermission) {
+	if uid, _, err2 := file.OwnerOf(filepath.Dir(path)); err2 == nil && errors.Is(err, fs.ErrPermission) {
 		name := fmt.Sprintf("the user %d", uid)
 		if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 			name = u.Username
@@ -44,7 +44,7 @@ func cannotRead(file string, err error) error {
 		}
 		msg += "; only " + name + " may read it: name another site with --config, or put sudo before the command"
 	}
-	return &ConfigError{Where: file, Msg: msg}
+	return &ConfigError{Where: path, Msg: msg}
 }
 
 // ReadConfig reads a site's configuration from its file and the environment. It adds the defaults

@@ -11,19 +11,18 @@ import (
 	"syscall"
 	"time"
 
-	"patchbay/am/durable"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 )
 
 // ReplaceFile writes a file atomically: readers get the old or the new content, and no user can
 // read the new content before the file has its mode. It creates the file's folder if necessary.
 func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 	dir := filepath.Dir(path)
-	return fileowner.As(dir, func() error {
+	return file.AsOwner(dir, func() error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		return durable.WriteFile(path, content, mode)
+		return file.Write(path, content, mode)
 	})
 }
 

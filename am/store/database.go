@@ -11,7 +11,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 )
 
 const (
@@ -229,4 +229,4 @@ func (d *database) close() error {
 
 // recoverFault converts a memory fault in the mapped file to an error. It does not recover other
 // panics.
-func recoverFault(f func() error) error { return durable.RecoverFault(f, faultOf) }
+func recoverFault(f func() error) error { return file.RecoverFault(f, faultOf) }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -81,7 +81,7 @@ func linkNew(temporary, path string) error {
 			return err
 		}
 	}
-	return durable.SyncFolder(filepath.Dir(path))
+	return file.SyncFolder(filepath.Dir(path))
 }
 
 // inspect reads a file without writing to it, and calls f if it is a store. lost is the

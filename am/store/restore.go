@@ -9,8 +9,7 @@ import (
 	"syscall"
 
 	"patchbay/am"
-	"patchbay/am/durable"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 )
 
 // Restoration is a backup that is ready to replace a store. The backup was checked, copied into
@@ -29,7 +28,7 @@ type Restoration struct {
 // Restore prepares to replace the store in the file path with the backup in the file source. It
 // refuses a backup that is damaged, of another site or of a newer schema.
 func Restore(path, source, site string) (_ *Restoration, err error) {
-	r := &Restoration{folder: fileowner.Folder(path), path: path, site: site}
+	r := &Restoration{folder: file.OwnerFolder(path), path: path, site: site}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		r.path = real // the file is replaced, not a link to it
 	}
@@ -50,7 +49,7 @@ func Restore(path, source, site string) (_ *Restoration, err error) {
 		return nil, fmt.Errorf("cannot read %s: %w; nothing was changed", source, err)
 	}
 	defer in.Close()
-	err = fileowner.As(r.folder, func() (err error) {
+	err = file.AsOwner(r.folder, func() (err error) {
 		if r.staged, err = copyBeside(r.path, in); err != nil {
 			return fmt.Errorf("cannot copy %s beside %s: %w; nothing was changed", source, r.path, err)
 		}
@@ -120,7 +119,7 @@ func (r *Restoration) Finish(latest Rev, entry am.JournalEntry, present *Store) 
 			_ = os.Remove(r.staged)
 		}
 	}()
-	err = fileowner.As(r.folder, func() (err error) { oldFile, err = r.finish(latest, entry, present); return err })
+	err = file.AsOwner(r.folder, func() (err error) { oldFile, err = r.finish(latest, entry, present); return err })
 	return oldFile, err
 }
 
@@ -146,7 +145,7 @@ func (r *Restoration) finish(latest Rev, entry am.JournalEntry, present *Store) 
 				continue
 			}
 			if err == nil {
-				err = durable.SyncFolder(filepath.Dir(oldFile))
+				err = file.SyncFolder(filepath.Dir(oldFile))
 			}
 			if err != nil {
 				return "", fmt.Errorf("cannot keep the present store as %s: %w; nothing was changed", oldFile, err)
@@ -157,7 +156,7 @@ func (r *Restoration) finish(latest Rev, entry am.JournalEntry, present *Store) 
 	if oldFile == "" {
 		// No store existed. Link does not replace a store that a server has created meanwhile.
 		if err := os.Link(r.staged, r.path); err == nil {
-			return "", errors.Join(os.Remove(r.staged), durable.SyncFolder(filepath.Dir(r.path)))
+			return "", errors.Join(os.Remove(r.staged), file.SyncFolder(filepath.Dir(r.path)))
 		} else if errors.Is(err, os.ErrExist) {
 			return "", fmt.Errorf("another process has created %s meanwhile; stop the server, and restore again; nothing was changed", r.path)
 		}
@@ -165,7 +164,7 @@ func (r *Restoration) finish(latest Rev, entry am.JournalEntry, present *Store) 
 	if err := os.Rename(r.staged, r.path); err != nil {
 		return oldFile, fmt.Errorf("cannot put the backup in the place of %s: %w", r.path, err)
 	}
-	return oldFile, durable.SyncFolder(filepath.Dir(r.path))
+	return oldFile, file.SyncFolder(filepath.Dir(r.path))
 }
 
 // seal raises the revision of the staged store above latest and adds the entry. It marks the

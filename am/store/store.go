@@ -13,7 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"patchbay/am"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 )
 
 // ErrNotCommitted is wrapped by the error of Commit if the decision's changes could not be
@@ -100,7 +100,7 @@ type pending struct {
 // refuses; the error says why and what to do. The error wraps ErrCopy if the file is a copy
 // of the site's store.
 func Open(path string, o Options) (s *Store, err error) {
-	err = fileowner.As(filepath.Dir(path), func() (err error) { s, err = openStore(path, o); return err })
+	err = file.AsOwner(filepath.Dir(path), func() (err error) { s, err = openStore(path, o); return err })
 	return s, err
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 	"patchbay/inventory/provider/lxd"
 )
 
@@ -54,7 +54,7 @@ func (p *place) enter(site string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	uid, gid, ok, err := fileowner.Other(dir)
+	uid, gid, ok, err := file.OtherOwner(dir)
 	if err != nil || !ok {
 		return dir, err
 	}

@@ -14,13 +14,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 	"patchbay/am/site"
 )
 
 // openOutput opens a file that the user named, with the rights of the folder's owner.
 func openOutput(name string, flags int) (f *os.File, err error) {
-	err = fileowner.As(filepath.Dir(name), func() (err error) {
+	err = file.AsOwner(filepath.Dir(name), func() (err error) {
 		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|flags, 0o644)
 		return err
 	})
@@ -80,7 +80,7 @@ func runSSH(c console, config string, args ...string) error {
 		return errors.New("there is no ssh on the PATH; install openssh-client")
 	}
 	cmd := exec.Command(program, append([]string{"-F", config}, args...)...)
-	if uid, gid, ok, err := fileowner.Other(filepath.Dir(config)); err != nil {
+	if uid, gid, ok, err := file.OtherOwner(filepath.Dir(config)); err != nil {
 		return err
 	} else if ok {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}

@@ -17,8 +17,7 @@ import (
 	"patchbay/am/authority"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
-	"patchbay/am/durable"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 	"patchbay/am/site"
 	"patchbay/am/store"
 )
@@ -62,7 +61,7 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 	}
 	removeUnfinished(folder, c.err)
 	var f *os.File
-	err = fileowner.As(folder, func() (err error) { f, err = newBackup(folder); return err })
+	err = file.AsOwner(folder, func() (err error) { f, err = newBackup(folder); return err })
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot create the backup: there is no folder %s", folder)
 	}
@@ -93,7 +92,7 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 	if err := o.backUpAuthority(ctx, config); err != nil {
 		return err
 	}
-	if err := fileowner.As(folder, func() error { return o.publish(f.Name()) }); err != nil {
+	if err := file.AsOwner(folder, func() error { return o.publish(f.Name()) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "%s, in %s.\n", backupLine(report), o.file)
@@ -166,7 +165,7 @@ func (o *backupOptions) publish(temporary string) error {
 			return err
 		}
 	}
-	return durable.SyncFolder(filepath.Dir(o.file))
+	return file.SyncFolder(filepath.Dir(o.file))
 }
 
 // takeBackup also checks the copy.
@@ -245,7 +244,7 @@ func removeUnlocked(name string) bool {
 		return false
 	}
 	user := os.Geteuid()
-	if owner, _, ok, err := fileowner.Other(filepath.Dir(name)); err != nil {
+	if owner, _, ok, err := file.OtherOwner(filepath.Dir(name)); err != nil {
 		return false
 	} else if ok {
 		user = owner

@@ -10,8 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"patchbay/am/durable"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 	"patchbay/credentials/cert"
 )
 
@@ -67,7 +66,7 @@ func parseKey(text []byte) (*rsa.PrivateKey, error) {
 
 // writeNew writes a new file completely or not at all. It fails if path exists.
 func writeNew(path string, content []byte, mode fs.FileMode) error {
-	return fileowner.As(filepath.Dir(path), func() error { return createFile(path, content, mode) })
+	return file.AsOwner(filepath.Dir(path), func() error { return createFile(path, content, mode) })
 }
 
 // createFile fails if path exists: a hard link, unlike a rename, never replaces a file.
@@ -88,5 +87,5 @@ func createFile(path string, content []byte, mode fs.FileMode) error {
 	if err := os.Link(f.Name(), path); err != nil {
 		return err
 	}
-	return durable.SyncFolder(filepath.Dir(path))
+	return file.SyncFolder(filepath.Dir(path))
 }

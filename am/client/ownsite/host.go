@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/display"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 	"patchbay/am/site"
 )
 
@@ -75,7 +75,7 @@ func FindProgram(name string) (string, error) {
 // openPrivate opens a file that only its owner may read. It does not follow a symbolic
 // link.
 func openPrivate(name string, flags int) (f *os.File, err error) {
-	err = fileowner.As(filepath.Dir(name), func() (err error) {
+	err = file.AsOwner(filepath.Dir(name), func() (err error) {
 		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW|flags, 0o600)
 		return err
 	})

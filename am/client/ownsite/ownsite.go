@@ -19,7 +19,7 @@ import (
 
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
 	"patchbay/am/urn"
@@ -209,14 +209,14 @@ func (o Site) checkOwners() error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	owner, _, err := fileowner.Of(o.Dir)
+	owner, _, err := file.OwnerOf(o.Dir)
 	if err == nil && owner != 0 {
 		err = fmt.Errorf("root creates no site in %s, which belongs to user %d; unset XDG_STATE_HOME, or name a site with --config", o.Dir, owner)
 	}
 	if err != nil || o.Home == "" {
 		return err
 	}
-	if owner, _, err = fileowner.Of(o.Home); err == nil && strconv.Itoa(owner) != o.caller.Uid {
+	if owner, _, err = file.OwnerOf(o.Home); err == nil && strconv.Itoa(owner) != o.caller.Uid {
 		err = fmt.Errorf("the folder for your keys, %s, belongs to user %d and not to %s; give it, or the folder above it, to %[3]s with chown", o.Home, owner, o.login)
 	}
 	return err

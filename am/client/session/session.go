@@ -21,7 +21,7 @@ import (
 	"patchbay/am/client/ownsite"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
 	"patchbay/am/urn"
@@ -290,17 +290,17 @@ func (s *Session) SSHFiles() experiment.SSHFiles {
 // symbolic link by an empty file, since OpenSSH would write to the link's target. Root
 // reads the file with the rights of the folder's owner.
 func (s *Session) pruneKnownHosts(hosts []experiment.Host) error {
-	file := s.File("known_hosts")
-	link := isLink(file)
+	path := s.File("known_hosts")
+	link := isLink(path)
 	var known []byte
 	if !link {
-		err := fileowner.As(s.Dir, func() (err error) { known, err = site.ReadRegular(file); return err })
+		err := file.AsOwner(s.Dir, func() (err error) { known, err = site.ReadRegular(path); return err })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // root's ssh may have created the file
 			return err
 		}
 	}
 	if pruned := experiment.PruneKnownHosts(known, hosts); link || len(pruned) != len(known) {
-		return site.ReplaceFile(file, pruned, 0o600)
+		return site.ReplaceFile(path, pruned, 0o600)
 	}
 	return nil
 }

@@ -11,12 +11,12 @@ import (
 	"syscall"
 	"time"
 
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 )
 
 // Clear uses the rights of the folder's owner.
 func Clear(dir string) error {
-	return fileowner.As(dir, func() error {
+	return file.AsOwner(dir, func() error {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			return err
@@ -70,7 +70,7 @@ func isStill(f *os.File, dir string) bool {
 // RemoveFile uses the rights of the folder's owner. It returns nil if the file does not
 // exist.
 func RemoveFile(name string) error {
-	err := fileowner.As(filepath.Dir(name), func() error { return os.Remove(name) })
+	err := file.AsOwner(filepath.Dir(name), func() error { return os.Remove(name) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 	"patchbay/am/site"
 	"patchbay/inventory/suggest"
 )
@@ -66,7 +66,7 @@ func FileExists(file string) bool {
 // the site's owner.
 func Path(dir, name string) string {
 	folder := filepath.Join(dir, site.UsersDir, strings.ToLower(name))
-	if _, _, another, err := fileowner.Other(filepath.Dir(folder)); another || err != nil {
+	if _, _, another, err := file.OtherOwner(filepath.Dir(folder)); another || err != nil {
 		return folder
 	}
 	if to, err := os.Readlink(folder); err == nil && filepath.IsAbs(to) {

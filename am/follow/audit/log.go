@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 	"patchbay/am/store"
 )
 
@@ -100,7 +100,7 @@ func (l *Log) open() error {
 
 func openFile(path string) (_ *os.File, err error) {
 	var f *os.File
-	err = fileowner.As(filepath.Dir(path), func() (err error) {
+	err = file.AsOwner(filepath.Dir(path), func() (err error) {
 		f, err = os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NOCTTY, 0o600)
 		return err
 	})

@@ -13,8 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/am/durable"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 	"patchbay/inventory/nameset"
 	"patchbay/schemas/yamlfile"
 )
@@ -32,12 +31,12 @@ type Draft struct {
 // Change edits a file atomically, or creates it, and returns the new plan. Concurrent calls
 // wait for each other; a reader sees the old or the new content. If edit returns an error, or
 // if the file is invalid before or after the edit, Change fails and leaves the file unchanged.
-func Change(file string, edit func(*Draft) error) (*Plan, error) {
-	folder := fileowner.Folder(file)
-	if real, err := filepath.EvalSymlinks(file); err == nil {
-		file = real
+func Change(path string, edit func(*Draft) error) (*Plan, error) {
+	folder := file.OwnerFolder(path)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
 	}
-	dir, err := os.Open(filepath.Dir(file))
+	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
@@ -46,14 +45,14 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 		return nil, &os.PathError{Op: "lock", Path: dir.Name(), Err: err}
 	}
 	mode := fs.FileMode(0o644)
-	text, err := yamlfile.Load(file, maxFile)
+	text, err := yamlfile.Load(path, maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if info, err := os.Stat(file); err == nil {
+	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	doc, p, err := parse(text, file)
+	doc, p, err := parse(text, path)
 	if err != nil {
 		return nil, fmt.Errorf("%w\ncorrect that first; nothing was changed", err)
 	}
@@ -75,12 +74,12 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 		return nil, err
 	}
 	if b.Len() > maxFile {
-		return nil, fmt.Errorf("%s would be larger than %d MiB; remove entries that have ended first\nnothing was changed", file, maxFile>>20)
+		return nil, fmt.Errorf("%s would be larger than %d MiB; remove entries that have ended first\nnothing was changed", path, maxFile>>20)
 	}
-	if p, err = Parse(b.Bytes(), file); err != nil {
+	if p, err = Parse(b.Bytes(), path); err != nil {
 		return nil, fmt.Errorf("%w\nnothing was changed", err)
 	}
-	return p, fileowner.As(folder, func() error { return durable.WriteFile(file, b.Bytes(), mode) })
+	return p, file.AsOwner(folder, func() error { return file.Write(path, b.Bytes(), mode) })
 }
 
 // SetLockdown starts a lockdown, or changes it.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"patchbay/am/display"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 )
 
 // ownerAccess warns if all users may write in the site's folder. It reports files that the
@@ -19,12 +19,12 @@ func (k *Checker) ownerAccess(dir string) {
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o002 != 0 {
 		k.warn(dir, "all users of this host may write here, so they control the site; run: %s", display.ShellLine([]string{"chmod", "o-w", dir}))
 	}
-	uid, _, another, err := fileowner.Other(dir)
+	uid, _, another, err := file.OtherOwner(dir)
 	if err != nil || !another {
 		return
 	}
 	var unreadable []string
-	err = fileowner.As(dir, func() error {
+	err = file.AsOwner(dir, func() error {
 		return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 			if err == nil && e.Type().IsRegular() {
 				var f *os.File

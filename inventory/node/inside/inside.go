@@ -23,7 +23,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 	"patchbay/inventory/node/agent"
 	"patchbay/inventory/node/setup"
 )
@@ -172,7 +172,7 @@ func configure(in io.Reader) error {
 		return err
 	}
 	earlier, _ := os.ReadFile(File)
-	if err := durable.WriteFile(File, text, 0o600); err != nil {
+	if err := file.Write(File, text, 0o600); err != nil {
 		return err
 	}
 	done := readApplied()
@@ -372,7 +372,7 @@ func setHostKeys(keys map[string]string) (changed bool, err error) {
 		if old, err := os.ReadFile(path); err == nil && isSameKey(old, []byte(key)) {
 			continue
 		}
-		if err := durable.WriteFile(path, []byte(key), 0o600); err != nil {
+		if err := file.Write(path, []byte(key), 0o600); err != nil {
 			return changed, err
 		}
 		_ = os.Remove(path + ".pub") // of another key

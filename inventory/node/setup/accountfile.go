@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 )
 
 const (
@@ -150,7 +150,7 @@ func (f *accountFile) save() (err error) {
 	if err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
-	return durable.SyncFolder(filepath.Dir(f.path))
+	return file.SyncFolder(filepath.Dir(f.path))
 }
 
 func (f *accountFile) add(line string) {

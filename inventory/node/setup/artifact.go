@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 )
 
 // unpackWithOwners installs the file f, which an install with an archive has fetched. It first
@@ -78,7 +78,7 @@ func (o *Assignment) unpackWithOwners(ctx context.Context, s *stepFiles, user ac
 	if err := os.MkdirAll(s.artifacts, 0o700); err != nil {
 		return err
 	}
-	return durable.WriteFile(record, []byte(digest), 0o600)
+	return file.Write(record, []byte(digest), 0o600)
 }
 
 // artifact returns the path of the record of what the step has unpacked, and what it contains after

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 )
 
 // folders are the folders of a node that this program uses, besides those that a step names.
@@ -128,7 +128,7 @@ func (s *stepFiles) markBegun(attempt int) error {
 	if err != nil {
 		return err
 	}
-	if err := durable.WriteFile(s.path("began"), text, 0o600); err != nil {
+	if err := file.Write(s.path("began"), text, 0o600); err != nil {
 		return err
 	}
 	if err := os.Remove(s.path("status")); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -221,7 +221,7 @@ func (s *stepFiles) saveReport(r Report) error {
 	if err := unix.Syncfs(int(s.lock.Fd())); err != nil {
 		return err
 	}
-	return durable.WriteFile(s.path("status"), r.encode(), 0o600)
+	return file.Write(s.path("status"), r.encode(), 0o600)
 }
 
 func (s *stepFiles) setProgress(progress string) {

@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 )
 
 // cloudStages are the arguments of cloud-init at the boot of a machine, in order.
@@ -68,7 +68,7 @@ func (o *Assignment) writeSeed(s *stepFiles) error {
 		if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
 			return err
 		}
-		if err := durable.WriteFile(f.path, f.text, 0o600); err != nil {
+		if err := file.Write(f.path, f.text, 0o600); err != nil {
 			return err
 		}
 	}

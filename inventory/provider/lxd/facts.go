@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 	"patchbay/inventory"
 	"patchbay/schemas/yamlfile"
 )
@@ -43,13 +43,13 @@ func (p *program) updateFacts(ctx context.Context) error {
 		slices.Sort(items)
 		facts.Images[m.Name] = items
 	}
-	file := filepath.Join(p.folder.dir, p.folder.name+inventory.FactsSuffix)
+	path := filepath.Join(p.folder.dir, p.folder.name+inventory.FactsSuffix)
 	text := inventory.FactsText(facts)
-	old, err := yamlfile.Load(file, 1<<20)
+	old, err := yamlfile.Load(path, 1<<20)
 	if err == nil && bytes.Equal(old, text) || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return durable.WriteFile(file, text, 0o644)
+	return file.Write(path, text, 0o644)
 }
 
 // versionOf returns the version of an image's system; "" if it is unknown.

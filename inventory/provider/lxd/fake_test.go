@@ -15,7 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 )
 
 // fake is a server with a few calls of the REST API, and with faults.
@@ -56,7 +56,7 @@ func newFake(t *testing.T) (*fake, string) {
 	}
 	server := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.Certificate().Raw})
 	for name, text := range map[string]string{"lxd.server.crt": string(server), "lxd.yaml": "remote: " + f.URL + "\n"} {
-		if err := durable.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		if err := file.Write(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,7 +66,7 @@ func newFake(t *testing.T) (*fake, string) {
 // setting adds a line to the provider's settings.
 func (f *fake) setting(t *testing.T, dir, line string) {
 	t.Helper()
-	if err := durable.WriteFile(filepath.Join(dir, "lxd.yaml"), []byte("remote: "+f.URL+"\n"+line), 0o600); err != nil {
+	if err := file.Write(filepath.Join(dir, "lxd.yaml"), []byte("remote: "+f.URL+"\n"+line), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

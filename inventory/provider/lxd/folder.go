@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 	"patchbay/inventory"
 )
 
@@ -94,7 +94,7 @@ func (f folder) write(p *pending) error {
 	if err := os.MkdirAll(f.path(), 0o700); err != nil {
 		return err
 	}
-	return durable.WriteFile(f.file(p.Node.Name), text, 0o600)
+	return file.Write(f.file(p.Node.Name), text, 0o600)
 }
 
 // remove needs the lock.
@@ -118,7 +118,7 @@ func (f folder) removeUnfinished() error {
 		return nil
 	}
 	for _, e := range entries {
-		if durable.Unfinished(e.Name()) != "" {
+		if file.Unfinished(e.Name()) != "" {
 			err = errors.Join(err, os.Remove(filepath.Join(f.path(), e.Name())))
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 )
 
 // secret returns the site's secret, from which host keys are derived: so a node keeps its keys when
@@ -41,7 +41,7 @@ func (p *program) secret() ([]byte, error) {
 	}
 	text = make([]byte, 32)
 	_, _ = rand.Read(text) // never fails
-	return text, durable.WriteFile(path, text, 0o600)
+	return text, file.Write(path, text, 0o600)
 }
 
 // hostKeys returns the node's private host keys by the names of their files, and the public lines.

@@ -15,7 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 	"patchbay/inventory"
 	"patchbay/inventory/nameset"
 	"patchbay/schemas/yamlfile"
@@ -92,12 +92,12 @@ func UpdateInventory(ctx context.Context, o InventoryOptions) error {
 		return fmt.Errorf("the list of components in %s cannot be extended; add these lines to it:\n%s", path, strings.Join(entries, ""))
 	}
 	if o.Replace && len(old) > 0 {
-		if err := durable.WriteFile(path+".old", old, 0o644); err != nil {
+		if err := file.Write(path+".old", old, 0o644); err != nil {
 			return err
 		}
 		o.Progress("the former inventory is %s.old", path)
 	}
-	return durable.WriteFile(path, text, 0o644)
+	return file.Write(path, text, 0o644)
 }
 
 const (

@@ -25,8 +25,7 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/am/durable"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 )
 
 // SetupOptions are what Setup makes.
@@ -134,7 +133,7 @@ func Setup(ctx context.Context, o SetupOptions) error {
 
 // writeFile writes as the owner of the folder, who is the user that the server runs as.
 func writeFile(dir, path string, text []byte, mode fs.FileMode) error {
-	return fileowner.As(dir, func() error { return durable.WriteFile(path, text, mode) })
+	return file.AsOwner(dir, func() error { return file.Write(path, text, mode) })
 }
 
 func setUpProject(ctx context.Context, c *client, s settings, o SetupOptions) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 	"patchbay/inventory/provider/local/netspace"
 )
 
@@ -62,7 +62,7 @@ func (c changes) write(folder string) error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(folder, changesFile), append(b, '\n'), 0o600)
+	return file.Write(filepath.Join(folder, changesFile), append(b, '\n'), 0o600)
 }
 
 // forwardingFile accepts the device "all", which means all devices.

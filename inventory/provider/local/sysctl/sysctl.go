@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 )
 
 const root = "/proc/sys"
@@ -285,7 +285,7 @@ func (n record) write(folder string) error {
 	if err != nil {
 		return err
 	}
-	if err := durable.WriteFile(filepath.Join(folder, File), append(b, '\n'), 0o600); err != nil {
+	if err := file.Write(filepath.Join(folder, File), append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("cannot record the kernel's old limits: %w", err)
 	}
 	return nil

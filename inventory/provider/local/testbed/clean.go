@@ -13,7 +13,7 @@ import (
 	"sync"
 	"syscall"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 	"patchbay/inventory/provider/local/hostalloc"
 	"patchbay/inventory/provider/local/node"
 	"patchbay/inventory/provider/local/sysctl"
@@ -39,7 +39,7 @@ func Clean(ctx context.Context, o Options, report func(id string)) error {
 	}
 	names := stateNames
 	for _, e := range entries {
-		if unfinished := durable.Unfinished(e.Name()); slices.Contains(stateNames, unfinished) {
+		if unfinished := file.Unfinished(e.Name()); slices.Contains(stateNames, unfinished) {
 			names = append(slices.Clip(names), e.Name())
 		} else if !slices.Contains(stateNames, e.Name()) {
 			return fmt.Errorf("%s contains %q, which does not belong to a testbed: nothing was removed; is this the right folder?", t.o.State, e.Name())

@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"patchbay/am/durable"
-	"patchbay/am/fileowner"
+	"patchbay/am/file"
 	"patchbay/inventory"
 	"patchbay/inventory/provider/local/image"
 	"patchbay/inventory/provider/osinfo"
@@ -39,12 +38,12 @@ func (t *Testbed) updateFacts(known map[string][]string) error {
 		return err
 	}
 	text := inventory.FactsText(facts)
-	return fileowner.As(filepath.Dir(t.o.Facts), func() error {
+	return file.AsOwner(filepath.Dir(t.o.Facts), func() error {
 		old, err := yamlfile.Load(t.o.Facts, 1<<20)
 		if err == nil && bytes.Equal(old, text) || err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return durable.WriteFile(t.o.Facts, text, 0o644)
+		return file.Write(t.o.Facts, text, 0o644)
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 )
 
 // newHostKey returns the private keys as OpenSSH PEM, one after the other, and their public
@@ -87,7 +87,7 @@ func loadOrCreateKey(dir, name string, generate func() ([]byte, error)) (private
 		public, err = publicLines(private)
 	}
 	if err == nil {
-		err = durable.WriteFile(filepath.Join(dir, name), private, 0o600)
+		err = file.Write(filepath.Join(dir, name), private, 0o600)
 	}
 	return private, public, err
 }

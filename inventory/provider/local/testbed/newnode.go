@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 	"patchbay/inventory/node/setup"
 	"patchbay/inventory/provider"
 	"patchbay/inventory/provider/local/node"
@@ -108,7 +108,7 @@ func (nc *nodeController) writeFiles(rec *record, steps []setup.Step) error {
 	if err := folder(nc.dir()); err != nil {
 		return err
 	}
-	if err := durable.WriteFile(filepath.Join(nc.dir(), hostKeyFile), private, 0o600); err != nil {
+	if err := file.Write(filepath.Join(nc.dir(), hostKeyFile), private, 0o600); err != nil {
 		return err
 	}
 	if err := nc.saveSteps(steps, rec.Desired.stage()); err != nil {
@@ -117,7 +117,7 @@ func (nc *nodeController) writeFiles(rec *record, steps []setup.Step) error {
 	if err := nc.saveRecord(*rec); err != nil {
 		return err
 	}
-	return durable.SyncFolder(filepath.Dir(nc.dir()))
+	return file.SyncFolder(filepath.Dir(nc.dir()))
 }
 
 // removeRecord deletes the record of a node that is being removed, if the changed record rec
@@ -129,7 +129,7 @@ func (nc *nodeController) removeRecord(rec record, saveErr error) error {
 	}
 	err := os.Remove(filepath.Join(nc.dir(), recordFile))
 	if err == nil {
-		err = durable.SyncFolder(nc.dir())
+		err = file.SyncFolder(nc.dir())
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(saveErr, err)

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 	"patchbay/inventory/provider/local/node"
 )
 
@@ -97,7 +97,7 @@ func writeJSON(dir, name string, v any) error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, name), append(b, '\n'), 0o600)
+	return file.Write(filepath.Join(dir, name), append(b, '\n'), 0o600)
 }
 
 // readJSON fails with fs.ErrNotExist if there is no file.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"patchbay/am/durable"
+	"patchbay/am/file"
 	"patchbay/rspec/hostname"
 )
 
@@ -154,7 +154,7 @@ func (s *slice) saveKey(private []byte) error {
 	if s.t.sliceByURN(s.urn) != s {
 		return errors.New("the slice was removed")
 	}
-	return durable.WriteFile(filepath.Join(s.t.keysDir, s.id), private, 0o600)
+	return file.Write(filepath.Join(s.t.keysDir, s.id), private, 0o600)
 }
 
 // others returns the records of the slice's other nodes, without those that are being removed.

@@ -1,4 +1,4 @@
-package durable
+package file
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	disk.InstallFilter()
 	if path := os.Getenv(writerEnv); path != "" {
 		for n := 1; n <= 3; n++ {
-			fmt.Println(n, WriteFile(path, content(n), 0o640))
+			fmt.Println(n, Write(path, content(n), 0o640))
 		}
 		return
 	}
@@ -135,7 +135,7 @@ func TestModeIsExact(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
 	path := filepath.Join(t.TempDir(), "file")
 	for _, mode := range []os.FileMode{0o644, 0o600} {
-		if err := WriteFile(path, nil, mode); err != nil {
+		if err := Write(path, nil, mode); err != nil {
 			t.Fatal(err)
 		}
 		if i, err := os.Stat(path); err != nil || i.Mode() != mode {
@@ -154,7 +154,7 @@ func TestUnfinished(t *testing.T) {
 
 func TestMissingFolder(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
-	for _, err := range []error{WriteFile(filepath.Join(missing, "file"), nil, 0o600), SyncFolder(missing)} {
+	for _, err := range []error{Write(filepath.Join(missing, "file"), nil, 0o600), SyncFolder(missing)} {
 		if !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("got %v", err)
 		}

@@ -1,6 +1,4 @@
-// Package durable replaces files so that a crash or a loss of power leaves the old
-// or the new content, and converts memory faults in damaged files to errors.
-package durable
+package file
 
 import (
 	"errors"
@@ -13,10 +11,10 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// WriteFile replaces or creates the file path with exactly the mode perm. After a
+// Write replaces or creates the file path with exactly the mode perm. After a
 // return without an error, the new content survives a loss of power. A symbolic link at
 // path is replaced, not followed.
-func WriteFile(path string, data []byte, perm fs.FileMode) error {
+func Write(path string, data []byte, perm fs.FileMode) error {
 	dir := filepath.Dir(path)
 	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithStaticPermissions(perm))
 	if err != nil {
@@ -40,8 +38,8 @@ func SyncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Unfinished recognizes a temporary file of WriteFile by its name. It returns the name of
-// the file that WriteFile was writing; "" if name is not such a temporary file. A temporary
+// Unfinished recognizes a temporary file of Write by its name. It returns the name of
+// the file that Write was writing; "" if name is not such a temporary file. A temporary
 // file may be removed when no process writes in its folder.
 func Unfinished(name string) (target string) {
 	target, isHidden := strings.CutPrefix(name, ".")

@@ -1,4 +1,4 @@
-package fileowner
+package file
 
 import (
 	"errors"
@@ -38,7 +38,7 @@ func link(t *testing.T, to, name string, user int) {
 	must(t, os.Lchown(name, user, user))
 }
 
-func TestOf(t *testing.T) {
+func TestOwnerOf(t *testing.T) {
 	root := tree(t)
 	in := func(name string) string { return filepath.Join(root, name) }
 	must(t, os.Mkdir(in("one/roots"), 0o755))
@@ -88,7 +88,7 @@ func TestOf(t *testing.T) {
 		{"by a user's link in a folder of root", in("twolink"), 23456},
 		{"by a link to nothing", in("dangling/new"), 0},
 	} {
-		uid, gid, err := Of(tt.dir)
+		uid, gid, err := OwnerOf(tt.dir)
 		if want := tt.uid + min(tt.uid, 1); err != nil || uid != tt.uid || gid != want && gid != tt.uid {
 			t.Errorf("%s: %d:%d, %v; want user %d", tt.name, uid, gid, err, tt.uid)
 		}
@@ -104,7 +104,7 @@ func TestAsWritesAsTheOwner(t *testing.T) {
 	link(t, root, filepath.Join(one, "root"), 12345)
 	write := func(name string) error {
 		path := filepath.Join(one, name)
-		return As(filepath.Dir(path), func() error {
+		return AsOwner(filepath.Dir(path), func() error {
 			return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("new"), 0o600))
 		})
 	}
@@ -125,7 +125,7 @@ func TestAsWritesAsTheOwner(t *testing.T) {
 		t.Errorf("the file that the link leads to: %q, %v", text, err)
 	}
 	must(t, os.WriteFile(filepath.Join(one, "roots"), nil, 0o600)) // we are root still
-	if err := As(root, func() error { return os.WriteFile(filepath.Join(root, "own"), nil, 0o600) }); err != nil {
+	if err := AsOwner(root, func() error { return os.WriteFile(filepath.Join(root, "own"), nil, 0o600) }); err != nil {
 		t.Error(err)
 	}
 }
@@ -133,7 +133,7 @@ func TestAsWritesAsTheOwner(t *testing.T) {
 func TestAsGivesTheErrorOfItsFunction(t *testing.T) {
 	bad := errors.New("bad")
 	for _, dir := range []string{filepath.Join(tree(t), "one"), t.TempDir()} {
-		if err := As(dir, func() error { return bad }); err != bad {
+		if err := AsOwner(dir, func() error { return bad }); err != bad {
 			t.Errorf("%v", err)
 		}
 	}

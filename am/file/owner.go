@@ -1,7 +1,4 @@
-// Package fileowner writes files for a site with the rights of the owner of its
-// folder, also if root runs the program. So the site's user can use these files,
-// and no link there leads root to a file that this user could not write.
-package fileowner
+package file
 
 import (
 	"errors"
@@ -19,11 +16,11 @@ import (
 // config is the file that marks the folder of a site.
 const config = "patchbay.yaml"
 
-// Of returns the user and the group that must own the files that root writes in the folder
+// OwnerOf returns the user and the group that must own the files that root writes in the folder
 // dir. In a site, this is the owner of the site's folder. Outside of sites, and in a site of
 // root, it is the owner of dir. If dir is missing, it is the owner of the next folder above
-// that exists. Of follows no symbolic links, except links of root in a folder of root.
-func Of(dir string) (uid, gid int, err error) {
+// that exists. OwnerOf follows no symbolic links, except links of root in a folder of root.
+func OwnerOf(dir string) (uid, gid int, err error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
 		return 0, 0, err
@@ -76,10 +73,10 @@ func open(dirFD int, name string, flags int) (fd int, info unix.Stat_t, err erro
 	return fd, info, err
 }
 
-// Folder returns the folder of a file, for As. If the process writes there with its own
-// rights and the file is a symbolic link, Folder returns the folder of the link's target.
-func Folder(file string) string {
-	if _, _, ok, err := Other(filepath.Dir(file)); ok || err != nil {
+// OwnerFolder returns the folder of a file, for AsOwner. If the process writes there with its own
+// rights and the file is a symbolic link, OwnerFolder returns the folder of the link's target.
+func OwnerFolder(file string) string {
+	if _, _, ok, err := OtherOwner(filepath.Dir(file)); ok || err != nil {
 		return filepath.Dir(file)
 	}
 	if real, err := filepath.EvalSymlinks(file); err == nil {
@@ -88,22 +85,22 @@ func Folder(file string) string {
 	return filepath.Dir(file)
 }
 
-// Other returns the user and the group that Of returns for dir. ok is true if the process
+// OtherOwner returns the user and the group that OwnerOf returns for dir. ok is true if the process
 // is root and that user is not root.
-func Other(dir string) (uid, gid int, ok bool, err error) {
+func OtherOwner(dir string) (uid, gid int, ok bool, err error) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false, nil
 	}
-	uid, gid, err = Of(dir)
+	uid, gid, err = OwnerOf(dir)
 	return uid, gid, uid != 0, err
 }
 
-// As calls f, which writes in the folder dir. If the process is root and another user
+// AsOwner calls f, which writes in the folder dir. If the process is root and another user
 // owns the files there, the kernel applies that user's rights to f's file operations:
 // new files belong to that user, and forbidden ones fail. This holds only for the
 // goroutine of f, which is not the caller's, and not for programs that f starts.
-func As(dir string, f func() error) error {
-	uid, gid, ok, err := Other(dir)
+func AsOwner(dir string, f func() error) error {
+	uid, gid, ok, err := OtherOwner(dir)
 	if err != nil {
 		return err
 	}
