@@ -27,7 +27,6 @@ const allowedImports = `
 0  am/urn
 0  am/api/xmlrpc
 0  schemas
-0  inventory/suggest
 0  rspec/match
 0  rspec/step
 0  rspec/hostname
@@ -44,7 +43,7 @@ const allowedImports = `
 0  am/display
 1  am/site/clock                  golang.org/x/sys
 1  am                             am/urn rspec/hostname rspec/step
-1  schemas/yamlfile               inventory/suggest go.yaml.in/yaml/v3
+1  schemas/yamlfile               am/display go.yaml.in/yaml/v3
 1  schemas/xmltree                am/display credentials/rule schemas C github.com/lestrrat-go/libxml2
 1  credentials/cert               am/display am/urn credentials/rule golang.org/x/crypto
 2  credentials/dsig               am/display credentials/cert credentials/rule schemas/xmltree golang.org/x/crypto
@@ -52,14 +51,14 @@ const allowedImports = `
 3  credentials                    am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
 3  credentials/trial              am/file am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
 4  credentials/trial/trialtest    am/urn credentials/trial
-3  rspec                          am/urn inventory/suggest rspec/hostname rspec/match rspec/step schemas schemas/xmltree
+3  rspec                          am/display am/urn rspec/hostname rspec/match rspec/step schemas schemas/xmltree
 3  inventory/provider             am am/display am/executable am/urn rspec/match go.yaml.in/yaml/v3
 3  am/store                       am am/file am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest am inventory/provider rspec/match github.com/google/uuid
 3  am/service/maintenance         am/file inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
 4  rspec/generate                 inventory rspec rspec/match schemas
-5  rspec/radl                     am/display am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/step rspec/view schemas schemas/xmltree go.yaml.in/yaml/v3
-5  rspec/blueprint                am/display inventory inventory/suggest rspec rspec/generate rspec/hostname rspec/match rspec/step schemas/yamlfile go.yaml.in/yaml/v3
+5  rspec/radl                     am/display am/urn inventory rspec rspec/generate rspec/match rspec/step rspec/view schemas schemas/xmltree go.yaml.in/yaml/v3
+5  rspec/blueprint                am/display inventory rspec rspec/generate rspec/hostname rspec/match rspec/step schemas/yamlfile go.yaml.in/yaml/v3
 6  rspec/compile                  inventory rspec rspec/blueprint rspec/generate rspec/radl golang.org/x/sys
 2  rspec/view                     am/urn schemas schemas/xmltree
 3  rspec/draw                     am/display rspec/view
@@ -68,27 +67,27 @@ const allowedImports = `
 4  am/service/lease               am am/store am/urn
 4  am/service/policy              am am/display am/urn inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
 4  am/follow/audit                am am/display am/file am/store am/urn
-4  am/service/binder              am am/display am/service/maintenance am/urn inventory inventory/suggest rspec rspec/match
+4  am/service/binder              am am/display am/service/maintenance am/urn inventory rspec rspec/match
 5  am/work                        am am/service/lease am/store am/urn inventory/provider github.com/google/uuid
 5  am/service/dryrun              am am/urn inventory/provider
 5  am/follow/hook                 am am/executable am/store am/urn golang.org/x/sys
-5  am/service                     am am/service/binder am/service/budget am/service/lease am/service/maintenance am/service/policy am/store am/urn credentials inventory inventory/suggest rspec rspec/hostname rspec/match rspec/step github.com/google/uuid
-6  am/site/operate                am am/display am/service/binder am/service/lease am/service/maintenance am/service/policy am/store am/urn inventory inventory/suggest rspec
+5  am/service                     am am/display am/service/binder am/service/budget am/service/lease am/service/maintenance am/service/policy am/store am/urn credentials inventory rspec rspec/hostname rspec/match rspec/step github.com/google/uuid
+6  am/site/operate                am am/display am/service/binder am/service/lease am/service/maintenance am/service/policy am/store am/urn inventory rspec
 7  am/testkit/modeltest
 6  am/api                         am am/api/xmlrpc am/service am/store am/urn credentials rspec schemas golang.org/x/crypto
 6  am/server/mtls                 C
 7  am/server                      am am/api am/api/xmlrpc am/display am/follow/audit am/service/budget github.com/prometheus/client_golang
 7  am/client                      am am/api/xmlrpc github.com/kolo/xmlrpc
-7  am/authority                   am am/api am/api/xmlrpc am/display am/file am/urn credentials credentials/cert credentials/trial inventory/suggest github.com/google/uuid go.etcd.io/bbolt
+7  am/authority                   am am/api am/api/xmlrpc am/display am/file am/urn credentials credentials/cert credentials/trial github.com/google/uuid go.etcd.io/bbolt
 8  am/client/experiment           am am/client am/urn rspec rspec/hostname rspec/radl rspec/step rspec/view schemas/xmltree go.yaml.in/yaml/v3
 8  am/client/conformance          am/api/xmlrpc am/client am/urn credentials/trial rspec/view schemas schemas/xmltree golang.org/x/crypto
-8  am/site                        am am/api am/authority am/display am/file am/follow/audit am/follow/hook am/server am/server/mtls am/service am/service/dryrun am/service/maintenance am/service/policy am/site/clock am/site/operate am/store am/urn am/work credentials credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/provider/fdsocket inventory/provider/supervisor inventory/suggest rspec rspec/blueprint rspec/compile schemas/yamlfile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
-9  am/site/check                  am am/display am/file am/follow/audit am/follow/hook am/server/mtls am/service/binder am/service/maintenance am/service/policy am/site am/site/clock am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest inventory/suggest rspec rspec/blueprint rspec/compile rspec/step schemas schemas/xmltree schemas/yamlfile go.yaml.in/yaml/v3
+8  am/site                        am am/api am/authority am/display am/file am/follow/audit am/follow/hook am/server am/server/mtls am/service am/service/dryrun am/service/maintenance am/service/policy am/site/clock am/site/operate am/store am/urn am/work credentials credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/provider/fdsocket inventory/provider/supervisor rspec rspec/blueprint rspec/compile schemas/yamlfile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+9  am/site/check                  am am/display am/file am/follow/audit am/follow/hook am/server/mtls am/service/binder am/service/maintenance am/service/policy am/site am/site/clock am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest rspec rspec/blueprint rspec/compile rspec/step schemas schemas/xmltree schemas/yamlfile go.yaml.in/yaml/v3
 9  am/site/create                 am/executable am/site am/urn credentials/trial inventory inventory/provider inventory/provider/osinfo inventory/provider/simulated golang.org/x/sys
-9  am/client/userfolder           am/authority am/display am/file am/site am/urn credentials/cert credentials/trial inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
+9  am/client/userfolder           am/authority am/display am/file am/site am/urn credentials/cert credentials/trial schemas/yamlfile go.yaml.in/yaml/v3
 10  am/client/ownsite              am/client/userfolder am/display am/file am/site am/site/create am/urn credentials/trial golang.org/x/sys
-11  am/client/session              am am/api/xmlrpc am/client am/client/experiment am/client/ownsite am/client/userfolder am/display am/file am/site am/site/create am/urn credentials/cert inventory inventory/suggest
-12  cmd/patchbay                   am am/api/xmlrpc am/authority am/client am/client/conformance am/client/experiment am/client/ownsite am/client/session am/client/userfolder am/display am/file am/follow/audit am/service/maintenance am/site am/site/check am/site/create am/site/operate am/store am/urn credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/provider/supervisor inventory/suggest rspec rspec/compile rspec/draw rspec/view schemas schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
+11  am/client/session              am am/api/xmlrpc am/client am/client/experiment am/client/ownsite am/client/userfolder am/display am/file am/site am/site/create am/urn credentials/cert inventory
+12  cmd/patchbay                   am am/api/xmlrpc am/authority am/client am/client/conformance am/client/experiment am/client/ownsite am/client/session am/client/userfolder am/display am/file am/follow/audit am/service/maintenance am/site am/site/check am/site/create am/site/operate am/store am/urn credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/provider/supervisor rspec rspec/compile rspec/draw rspec/view schemas schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 0  inventory/provider/fdsocket    golang.org/x/sys
 0  inventory/provider/local/sandbox golang.org/x/sys
 0  inventory/provider/local/cgroup golang.org/x/sys
@@ -108,7 +107,7 @@ const allowedImports = `
 3  inventory/provider/local/egress am/file inventory/provider/local/netspace github.com/google/nftables github.com/vishvananda/netlink golang.org/x/sys
 3  inventory/provider/local/image inventory/provider/local/node golang.org/x/sys
 4  inventory/provider/local/doctor inventory/provider/local/cgroup inventory/provider/local/egress inventory/provider/local/fabric inventory/provider/local/image inventory/provider/local/node inventory/provider/local/sandbox inventory/provider/local/sysctl inventory/provider/local/vswitch golang.org/x/sys
-5  inventory/provider/local       am/display inventory/provider inventory/provider/fdsocket inventory/suggest schemas/yamlfile go.yaml.in/yaml/v3
+5  inventory/provider/local       am/display inventory/provider inventory/provider/fdsocket schemas/yamlfile go.yaml.in/yaml/v3
 6  inventory/provider/local/testbed am/file inventory inventory/node/agent inventory/node/setup inventory/node/steprunner inventory/provider inventory/provider/fdsocket inventory/provider/local inventory/provider/local/egress inventory/provider/local/fabric inventory/provider/local/gateway inventory/provider/local/hostalloc inventory/provider/local/image inventory/provider/local/node inventory/provider/local/sysctl inventory/provider/local/vswitch inventory/provider/osinfo inventory/provider/supervisor rspec/hostname rspec/match rspec/step schemas/yamlfile golang.org/x/crypto golang.org/x/sys
 6  inventory/node/inside          am/file inventory/node/agent inventory/node/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
 7  inventory/provider/lxd         am/display am/file am/service/maintenance inventory inventory/nameset inventory/node/agent inventory/node/inside inventory/node/setup inventory/node/steprunner inventory/provider rspec/hostname rspec/match rspec/step schemas/yamlfile github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/inventory/suggest"
+	"patchbay/am/display"
 	"patchbay/schemas/xmltree"
 )
 
@@ -45,7 +45,7 @@ func similarSpace(space string, x *extension) string {
 	for _, s := range ownSpaces {
 		names = append(names, strings.TrimPrefix(s, ExtensionBase))
 	}
-	if name := suggest.Word(strings.TrimPrefix(space, ExtensionBase), names); name != "" {
+	if name := display.Suggest(strings.TrimPrefix(space, ExtensionBase), names); name != "" {
 		return ExtensionBase + name
 	}
 	return x.space

@@ -12,7 +12,6 @@ import (
 	"patchbay/am/api/xmlrpc"
 	"patchbay/am/display"
 	"patchbay/am/urn"
-	"patchbay/inventory/suggest"
 )
 
 // Names of objects in the calls of version 2.
@@ -97,7 +96,7 @@ func (o *object) unknown(name string) error {
 		names = append(names, f.name)
 	}
 	hint := "get_version lists the fields"
-	if s := suggest.Word(name, names); s != "" {
+	if s := display.Suggest(name, names); s != "" {
 		hint = "did you mean " + s + "?"
 	}
 	return refuse(Argument, "%s has no field %s; %s", o.name, display.Cut(name, 80), hint)

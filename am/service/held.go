@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"patchbay/am"
+	"patchbay/am/display"
 	"patchbay/am/service/binder"
 	"patchbay/am/store"
 	"patchbay/am/urn"
-	"patchbay/inventory/suggest"
 	"patchbay/rspec"
 )
 
@@ -159,7 +159,7 @@ func (h *sliceContent) checkClientIDs(c clientIDs) error {
 	for _, x := range c.list {
 		if x.Join && h.joined[x.ClientID] == nil {
 			hint := ""
-			if similar := suggest.Word(x.ClientID, slices.Sorted(maps.Keys(h.links))); similar != "" {
+			if similar := display.Suggest(x.ClientID, slices.Sorted(maps.Keys(h.links))); similar != "" {
 				hint = fmt.Sprintf("write the client_id %.40q, or ", similar)
 			}
 			return am.Errorf(am.SearchFailed, "%slink %.40q has net:join, but the slice has no link of that client_id; %sleave net:join out to make a new link", lineOf(x.Line), x.ClientID, hint)

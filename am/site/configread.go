@@ -27,7 +27,6 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/file"
-	"patchbay/inventory/suggest"
 	"patchbay/schemas/yamlfile"
 )
 
@@ -229,7 +228,7 @@ func (o origin) checkEnvironment(environ []string) error {
 			errs = append(errs, &ConfigError{Where: "environment " + name, Msg: inFile[name] + " is a section; set a key of it, such as " + EnvPrefix + known[i] + ", or write it in " + cmp.Or(o.File, ConfigName)})
 		} else if inFile[name] != "" {
 			errs = append(errs, &ConfigError{Where: "environment " + name, Msg: "the values of " + inFile[name] + " can be set in " + cmp.Or(o.File, ConfigName) + " only; write them there, and remove the variable"})
-		} else if near := suggest.Word(key, known); near != "" {
+		} else if near := display.Suggest(key, known); near != "" {
 			errs = append(errs, &ConfigError{Where: "environment " + name, Msg: "this variable sets no key; did you mean " + EnvPrefix + near + "?"})
 		}
 	}
@@ -348,7 +347,7 @@ func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, r *yamlfi
 		if field, ok := known[key.Value]; !ok {
 			names := slices.Sorted(maps.Keys(known))
 			hint := "known here: " + strings.Join(names, ", ")
-			if near := suggest.Word(key.Value, names); near != "" {
+			if near := display.Suggest(key.Value, names); near != "" {
 				hint = "did you mean " + withoutIndexes(prefix) + near + "?"
 			} else if there := namesake(key.Value); there != "" {
 				hint = "did you mean " + there + "?"

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am/display"
 	"patchbay/am/follow/hook"
-	"patchbay/inventory/suggest"
 )
 
 // HookConfig is a receiver of events about slivers. Events arrive at least once, in
@@ -89,7 +89,7 @@ func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 				continue
 			}
 			hint := "known are: " + eventWords()
-			if near := suggest.Word(w, strings.Split(eventWords(), ", ")); near != "" {
+			if near := display.Suggest(w, strings.Split(eventWords(), ", ")); near != "" {
 				hint = "did you mean " + near + "?"
 			}
 			wrong("%s: there is no event %.80q; %s", h.Name, w, hint)

@@ -18,7 +18,6 @@ import (
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/inventory/nameset"
-	"patchbay/inventory/suggest"
 )
 
 // Events of a MaintenanceOrder.
@@ -376,7 +375,7 @@ func checkInInventory(inv *inventory.Inventory, text string) error {
 // similar name.
 func UnknownComponent(inv *inventory.Inventory, name string) error {
 	near := ""
-	if n := suggest.Word(name, componentNames(inv)); n != "" {
+	if n := display.Suggest(name, componentNames(inv)); n != "" {
 		near = fmt.Sprintf("; did you mean %s?", n)
 	}
 	return fmt.Errorf("the inventory has no component %q%s", name, near)

@@ -23,7 +23,6 @@ import (
 	"patchbay/am/work"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
-	"patchbay/inventory/suggest"
 )
 
 // ProviderSet holds the open providers of a site by name. A missing provider is opened when it
@@ -122,7 +121,7 @@ func MissingProviders(dir string, found map[string]*provider.Provider, inv *inve
 			continue
 		}
 		hint := "put it there as " + file
-		if near := suggest.Word(name, have); near != "" {
+		if near := display.Suggest(name, have); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		} else if len(have) > 0 {
 			hint = "there are: " + strings.Join(have, ", ") + "; name one of them, or " + hint

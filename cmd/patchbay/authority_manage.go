@@ -22,7 +22,6 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
-	"patchbay/inventory/suggest"
 )
 
 const authorityLong = `Manage the trial authority: list its members, slices and projects, invite and remove
@@ -74,7 +73,7 @@ func (o *authorityOptions) Validate(args []string) error {
 	switch {
 	case !slices.Contains(authorityActions, o.action):
 		hint := ""
-		if near := suggest.Word(o.action, authorityActions); near != "" {
+		if near := display.Suggest(o.action, authorityActions); near != "" {
 			hint = "; did you mean " + near + "?"
 		}
 		return fmt.Errorf("there is no action %q%s", o.action, hint)

@@ -12,7 +12,6 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/site"
-	"patchbay/inventory/suggest"
 )
 
 func run(ctx context.Context, args []string, c console) int {
@@ -131,7 +130,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if name := e.GetSpecifiedName(); renamedFlags[name] != "" {
 			err = fmt.Errorf("--%s is now called --%s", name, renamedFlags[name])
-		} else if near := suggest.Word(name, names); near != "" {
+		} else if near := display.Suggest(name, names); near != "" {
 			err = fmt.Errorf("%w; did you mean --%s?", err, near)
 		}
 	}
@@ -179,7 +178,7 @@ func unknownCommand(root *cobra.Command, name string) error {
 		other = "guide " + name
 	}
 	err := fmt.Errorf("there is no command %q", name)
-	if near := cmp.Or(other, suggest.Word(name, names)); near != "" {
+	if near := cmp.Or(other, display.Suggest(name, names)); near != "" {
 		err = fmt.Errorf("%w; did you mean %q?", err, near)
 	}
 	return err

@@ -24,7 +24,6 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"
-	"patchbay/inventory/suggest"
 	"patchbay/rspec/compile"
 	"patchbay/rspec/draw"
 	"patchbay/rspec/view"
@@ -356,11 +355,11 @@ func methodHint(api int, method string) string {
 	if slices.Contains(names, method) {
 		return ""
 	}
-	if near := suggest.Word(method, names); near != "" {
+	if near := display.Suggest(method, names); near != "" {
 		return fmt.Sprintf("; did you mean %s?", near)
 	}
 	for other := range shapes {
-		near := suggest.Word(method, slices.Sorted(maps.Keys(shapes[other])))
+		near := display.Suggest(method, slices.Sorted(maps.Keys(shapes[other])))
 		switch {
 		case near == "" || other == api:
 		case near == method:

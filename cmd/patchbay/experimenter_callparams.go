@@ -18,7 +18,6 @@ import (
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
-	"patchbay/inventory/suggest"
 )
 
 type callRequest struct {
@@ -473,7 +472,7 @@ func sliverOf(nodes []experiment.Node, name string) (string, error) {
 			return "", fmt.Errorf("there is no node %q: the slice has no nodes here", name)
 		}
 		hint := "there are: " + userfolder.JoinSome(names)
-		if near := suggest.Word(name, names); near != "" {
+		if near := display.Suggest(name, names); near != "" {
 			hint = fmt.Sprintf("did you mean %s? There are: %s", near, userfolder.JoinSome(names))
 		}
 		return "", fmt.Errorf("the slice has no node %q here; %s", name, hint)

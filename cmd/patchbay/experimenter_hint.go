@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"patchbay/inventory/suggest"
+	"patchbay/am/display"
 )
 
 // optionWarnings returns a warning for each --option that the method does not have. A name
@@ -15,7 +15,7 @@ func (r *callRequest) optionWarnings() (list []string) {
 	known := append(strings.Fields(sh.options), "geni_speaking_for")
 	for _, o := range r.options {
 		name, _, _ := strings.Cut(o, "=")
-		near := suggest.Word(name, known)
+		near := display.Suggest(name, known)
 		if !ok || near == name || near == "" && !strings.HasPrefix(name, "geni_") {
 			continue
 		}

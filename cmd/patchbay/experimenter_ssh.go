@@ -14,7 +14,6 @@ import (
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
-	"patchbay/inventory/suggest"
 )
 
 const sshLong = `Log in to a node of your experiments, or run a command there. It runs OpenSSH with the
@@ -178,7 +177,7 @@ func unknownNode(name string, all []experiment.Host) error {
 		nodes[i] = h.Name
 	}
 	remedy := "there are "
-	if near := suggest.Word(name, append(nodes, shortNames(all)...)); near != "" {
+	if near := display.Suggest(name, append(nodes, shortNames(all)...)); near != "" {
 		remedy = fmt.Sprintf("did you mean %s? There are ", near)
 	}
 	return fmt.Errorf("there is no node %s; %s%s", name, remedy, userfolder.JoinSome(shortNames(all)))

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
 	"patchbay/inventory/provider"
-	"patchbay/inventory/suggest"
 )
 
 const guideLong = `Print a guide, or list all guides.`
@@ -47,7 +47,7 @@ func (o *guideOptions) Run(_ context.Context, c console) error {
 	text := guideText(strings.TrimSuffix(o.Topic, ".md"))
 	if text == "" {
 		hint := "there are " + strings.Join(topics, ", ")
-		if near := suggest.Word(o.Topic, topics); near != "" {
+		if near := display.Suggest(o.Topic, topics); near != "" {
 			hint = "did you mean " + near + "?"
 		}
 		return fmt.Errorf("there is no guide %q; %s", o.Topic, hint)

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/operate"
 	"patchbay/inventory/nameset"
-	"patchbay/inventory/suggest"
 )
 
 // listOptions are shared by all lists.
@@ -65,7 +65,7 @@ func (o *listOptions) Validate(args []string) (err error) {
 			continue
 		}
 		hint := "there are " + strings.Join(o.states, ", ")
-		if near := suggest.Word(s, o.states); near != "" {
+		if near := display.Suggest(s, o.states); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
 		return fmt.Errorf("there is no %s %q; %s", o.stateFlagName, s, hint)

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"patchbay/am/display"
-	"patchbay/inventory/suggest"
 )
 
 // nodeAttributes are attributes of all nodes and groups.
@@ -90,7 +89,7 @@ func names(list []attribute) (all []string) {
 }
 
 func remedyFor(name string, known []string) string {
-	if near := suggest.Word(display.Cut(name, 80), known); near != "" {
+	if near := display.Suggest(display.Cut(name, 80), known); near != "" {
 		return "did you mean \"" + near + "\"?"
 	}
 	return "remove it"

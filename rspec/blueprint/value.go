@@ -8,7 +8,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/display"
-	"patchbay/inventory/suggest"
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
 	"patchbay/schemas/yamlfile"
@@ -84,7 +83,7 @@ func (p *problemList) unknown(text string, words []string) string {
 
 // unknown returns a remedy that names a similar word, else some of the words.
 func unknown(text string, words []string) string {
-	if near := suggest.Word(display.Cut(text, 80), words); near != "" {
+	if near := display.Suggest(display.Cut(text, 80), words); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "there are " + yamlfile.Few(words)

@@ -9,7 +9,6 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/inventory"
-	"patchbay/inventory/suggest"
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
 	"patchbay/rspec/match"
@@ -210,7 +209,7 @@ func (a *application) remedy(site *inventory.Inventory) string {
 		}
 	}
 	slices.Sort(known)
-	if word := suggest.Word(a.name, known); word != "" && !strings.EqualFold(word, a.name) {
+	if word := display.Suggest(a.name, known); word != "" && !strings.EqualFold(word, a.name) {
 		return fmt.Sprintf("did you mean %q?", word)
 	}
 	return "install it by a recipe, or add it to software in the site's inventory.yaml (its operator can)"

@@ -12,7 +12,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/display"
-	"patchbay/inventory/suggest"
 	"patchbay/rspec"
 	"patchbay/rspec/match"
 )
@@ -151,7 +150,7 @@ func (p *parser) checkUnknown(f *Feature, rules map[string]featureRule) {
 	if p.searches++; p.searches > maxSearches {
 		return
 	}
-	if near := suggest.Within(ruleName(f.Name), sorted(rules), min(2, max(1, len(f.Name)/3))); near != "" {
+	if near := display.SuggestWithin(ruleName(f.Name), sorted(rules), min(2, max(1, len(f.Name)/3))); near != "" {
 		if m := indexed.FindStringSubmatch(f.Name); m != nil {
 			near = strings.Replace(near, ".i.", "."+m[2]+".", 1)
 		}
@@ -331,7 +330,7 @@ func (p *parser) checkReference(at Place, among ids, id string) {
 	}
 	remedy := fmt.Sprintf("add: %s %.40s (), or without the parentheses if an earlier document has it", among.keyword, id)
 	if !p.IsFull() { // a search is slow
-		if near := suggest.Word(id, among.list); near != "" {
+		if near := display.Suggest(id, among.list); near != "" {
 			remedy = "did you mean " + display.Cut(near, 80) + "?"
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"patchbay/am/display"
-	"patchbay/inventory/suggest"
 	"patchbay/rspec"
 )
 
@@ -170,7 +169,7 @@ func (c *compiler) checkUndefined(d *Document) {
 		if name, ok := strings.CutPrefix(list[0], "system "); reference != "" {
 			remedy = "write " + reference + " () to define it here; without parentheses it is that of an earlier document of the slice (compile --with FILE)"
 		} else if ok && len(list) == 1 {
-			if near := suggest.Word(name, sorted(c.systemBlocks)); near != "" {
+			if near := display.Suggest(name, sorted(c.systemBlocks)); near != "" {
 				remedy = "did you mean " + display.Cut(near, 80) + "? Or " + remedy
 			}
 		}

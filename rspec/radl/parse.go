@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"patchbay/inventory/suggest"
+	"patchbay/am/display"
 	"patchbay/rspec"
 )
 
@@ -142,7 +142,7 @@ func (p *parser) parseSentences() {
 		t := p.advance()
 		if t.kind != wordToken || !slices.Contains(sentences, t.text) {
 			remedy := "begin each sentence with one of " + strings.Join(sentences, ", ")
-			if near := suggest.Word(t.text, sentences); t.kind == wordToken && near != "" {
+			if near := display.Suggest(t.text, sentences); t.kind == wordToken && near != "" {
 				remedy = "did you mean " + near + "?"
 			}
 			p.wrong(t.Place, remedy, "there is %s where a sentence must begin", t)
@@ -289,7 +289,7 @@ func (p *parser) parseDeploy(at Place) bool {
 		p.advance()
 	case t.kind == textToken:
 		d.Cloud = p.advance().text
-	case t.kind == wordToken && t.Line > p.last.Line && suggest.Word(t.text, sentences) != "": // a misspelled keyword
+	case t.kind == wordToken && t.Line > p.last.Line && display.Suggest(t.text, sentences) != "": // a misspelled keyword
 	case t.kind == wordToken && !slices.Contains(sentences, t.text):
 		d.Cloud = p.advance().text
 	}

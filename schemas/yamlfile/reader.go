@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/inventory/suggest"
+	"patchbay/am/display"
 )
 
 // Reader walks through a parsed file and collects every mistake with its line.
@@ -42,7 +42,7 @@ func (r *Reader) Missing(n *yaml.Node, label, key string) {
 // that has these names. The message suggests a similar name from the first thousand names.
 func (r *Reader) Unknown(n *yaml.Node, label string, names []string) {
 	const searched = 1000
-	switch near := suggest.Word(n.Value, names[:min(len(names), searched)]); {
+	switch near := display.Suggest(n.Value, names[:min(len(names), searched)]); {
 	case near != "":
 		r.Wrong(n, "there is no %s %.80q; did you mean %q?", label, n.Value, near)
 	case len(names) == 0:
@@ -67,7 +67,7 @@ func (r *Reader) Fields(n *yaml.Node, label string, keys []string, f func(key st
 		switch {
 		case !r.Key(k, label):
 		case !slices.Contains(keys, k.Value):
-			if near := suggest.Word(k.Value, keys); near != "" {
+			if near := display.Suggest(k.Value, keys); near != "" {
 				r.Wrong(k, "%s has no key %.80q; did you mean %q?", label, k.Value, near)
 			} else {
 				r.Wrong(k, "%s has no key %.80q; there are %s", label, k.Value, strings.Join(keys, ", "))

@@ -21,7 +21,6 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
-	"patchbay/inventory/suggest"
 )
 
 // Caller has the identity and the credentials for calls to an aggregate.
@@ -170,7 +169,7 @@ func (me *Caller) noSlice(slice string, files []string) error {
 			commandAbout(about, "delegate", name, "--from", "USER", "--to", filepath.Base(about)), looked)
 	}
 	have := userfolder.Slices(about)
-	if near := suggest.Word(name, have); near != "" {
+	if near := display.Suggest(name, have); near != "" {
 		return fmt.Errorf("there is no slice %q; did you mean %s? (looked for %s)", slice, near, looked)
 	}
 	return fmt.Errorf("there is no slice %q; %screate it with: %s (looked for %s)", slice, userfolder.SuggestNames(name, have), commandAbout(about, "slice", name, "--owner", owner), looked)

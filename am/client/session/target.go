@@ -17,8 +17,8 @@ import (
 	"patchbay/am/client"
 	"patchbay/am/client/ownsite"
 	"patchbay/am/client/userfolder"
+	"patchbay/am/display"
 	"patchbay/am/site"
-	"patchbay/inventory/suggest"
 )
 
 // Target is an aggregate and a user of it.
@@ -267,7 +267,7 @@ func (f *Selection) namedUser(name string) (string, error) {
 			return folder, nil
 		}
 	}
-	if f.makeUser != nil && suggest.Word(name, f.Site.UserNames()) == "" {
+	if f.makeUser != nil && display.Suggest(name, f.Site.UserNames()) == "" {
 		if made, err := f.makeUser(name); made != "" || err != nil {
 			return made, err
 		}

@@ -11,16 +11,16 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/am/file"
 	"patchbay/am/site"
-	"patchbay/inventory/suggest"
 )
 
 // SuggestNames returns "did you mean x? Or ", or "there are x, y; or ", or "" if no names
 // exist.
 func SuggestNames(want string, have []string) string {
 	const most = 10
-	if near := suggest.Word(want, have); near != "" {
+	if near := display.Suggest(want, have); near != "" {
 		return fmt.Sprintf("did you mean %s? Or ", near)
 	}
 	switch more := len(have) - most; {

@@ -10,7 +10,6 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/service/maintenance"
 	"patchbay/inventory"
-	"patchbay/inventory/suggest"
 )
 
 func (b *binding) refuse(n *node, c am.Code, format string, args ...any) {
@@ -427,7 +426,7 @@ func (b *binding) suggestName(name string, known []string) string {
 	if b.searches++; b.searches > maxSearches || len(name) > 64 {
 		return ""
 	}
-	return suggest.Word(name, known[:min(len(known), maxSearched)])
+	return display.Suggest(name, known[:min(len(known), maxSearched)])
 }
 
 // list joins at most ten names to a text.

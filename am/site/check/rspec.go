@@ -16,7 +16,6 @@ import (
 	"patchbay/am/service/maintenance"
 	"patchbay/am/urn"
 	"patchbay/inventory"
-	"patchbay/inventory/suggest"
 	"patchbay/rspec"
 	"patchbay/rspec/step"
 	"patchbay/schemas"
@@ -218,7 +217,7 @@ func unknownFeatures(req *rspec.Request, inv *inventory.Inventory) (all []binder
 				continue
 			}
 			remedy := "so nothing satisfies it"
-			if near := suggest.Word(c.Feature, known); near != "" {
+			if near := display.Suggest(c.Feature, known); near != "" {
 				remedy = fmt.Sprintf("did you mean %s?", near)
 			}
 			all = append(all, binder.Reason{Kind: "node", ClientID: n.ClientID, What: c.String(), Text: fmt.Sprintf("nothing here has the feature %q of a constraint; %s", c.Feature, remedy)})

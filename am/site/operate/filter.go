@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/display"
 	"patchbay/am/service/maintenance"
 	"patchbay/am/urn"
-	"patchbay/inventory/suggest"
 )
 
 // Filter selects rows of a list. Its patterns are names or URNs with * for any text and
@@ -111,7 +111,7 @@ func didYouMean(word string, known []string) string {
 	if len(word) > maxSuggested {
 		return ""
 	}
-	if near := suggest.Word(word, known); near != "" && near != word {
+	if near := display.Suggest(word, known); near != "" && near != word {
 		return fmt.Sprintf("; did you mean %s?", near)
 	}
 	return ""

@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/inventory/suggest"
+	"patchbay/am/display"
 	"patchbay/schemas/yamlfile"
 )
 
@@ -185,7 +185,7 @@ func oneOf[T ~string](p *parser, n *yaml.Node, key string, words ...T) T {
 			have = append(have, string(w))
 		}
 		meant := "there are " + strings.Join(have, ", ")
-		if best := suggest.Word(n.Value, have); best != "" {
+		if best := display.Suggest(n.Value, have); best != "" {
 			meant = fmt.Sprintf("did you mean %q?", best)
 		}
 		p.Wrong(n, "%s is %q; %s", key, yamlfile.Value(n), meant)

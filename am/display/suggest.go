@@ -1,16 +1,16 @@
-// Package suggest finds the known word that is most similar to a misspelled word, as a hint
-// for messages. It has no dependencies, so that small programs can use it.
-package suggest
+package display
 
 import "strings"
 
-// Word returns the known word that is most similar to text, or "" if no word is similar
+// Suggest returns the known word that is most similar to text, or "" if no word is similar
 // enough: one letter, or up to a third of text's letters, may differ. Upper and lower case do
 // not matter.
-func Word(text string, known []string) string { return Within(text, known, max(1, len(text)/3)) }
+func Suggest(text string, known []string) string {
+	return SuggestWithin(text, known, max(1, len(text)/3))
+}
 
-// Within is Word, except that at most that many letters may differ.
-func Within(text string, known []string, letters int) string {
+// SuggestWithin is Suggest, except that at most that many letters may differ.
+func SuggestWithin(text string, known []string, letters int) string {
 	best, least := "", letters+1
 	for _, h := range known {
 		if strings.EqualFold(text, h) {
