@@ -32,7 +32,7 @@ func HostProblem(ctx context.Context) string {
 	if err != nil {
 		return err.Error()
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // a busy host takes long
 	defer cancel()
 	out, err := exec.CommandContext(ctx, helper, "doctor", "--quiet").Output()
 	if err == nil {

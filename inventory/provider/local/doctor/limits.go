@@ -27,8 +27,6 @@ func tryLimits(ctx context.Context, b *resources) (string, *trouble) {
 
 // checkLimits tests each limit with a process that exceeds it.
 func checkLimits(ctx context.Context, b *resources, l cgroup.Limits) (string, *trouble) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	t, err := b.tree(ctx)
@@ -47,7 +45,14 @@ func checkLimits(ctx context.Context, b *resources, l cgroup.Limits) (string, *t
 		t.Remove(ctx, g.id)
 	}()
 	for _, check := range [...]func(context.Context) *trouble{g.checkMemory, g.checkTime, g.checkNumber, g.checkKill} {
-		if t := check(ctx); t != nil {
+		limited, cancel := context.WithTimeout(ctx, patience)
+		t := check(limited)
+		late := limited.Err() != nil && ctx.Err() == nil
+		cancel()
+		if late {
+			return "", tooLate()
+		}
+		if t != nil {
 			return "", t
 		}
 	}

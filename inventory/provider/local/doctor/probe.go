@@ -82,11 +82,15 @@ func probe(caller context.Context, attr *syscall.SysProcAttr, files []*os.File, 
 	case caller.Err() != nil:
 		return "", &trouble{"the examination was stopped", "run it again, and do not interrupt it"}
 	case ctx.Err() != nil:
-		return "", &trouble{fmt.Sprintf("it did not end within %v", patience), "find out what keeps this host busy: top"}
+		return "", tooLate()
 	case err != nil:
 		return "", &trouble{err.Error(), container}
 	}
 	return words, t
+}
+
+func tooLate() *trouble {
+	return &trouble{fmt.Sprintf("it did not end within %v", patience), "find out what keeps this host busy: top"}
 }
 
 // container is the remedy for a failure whose cause may be that this host is a

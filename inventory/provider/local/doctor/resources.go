@@ -21,8 +21,9 @@ const Argv0 = "patchbay-doctor"
 // base is the first user id of probes. Nodes never use ids of this range.
 const base = 0x7ffe0000
 
-// patience limits the time of one probe.
-const patience = 20 * time.Second
+// patience limits the time of one probe. On a host that is busy with other nodes, a probe
+// that takes a second on an idle one may take twenty.
+const patience = time.Minute
 
 const scratchPrefix = ".patchbay-doctor-"
 
