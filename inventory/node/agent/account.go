@@ -35,7 +35,8 @@ type account struct {
 
 var root = account{name: "root", home: "/root", shell: "/bin/sh"}
 
-// lookUpAccount finds only the account root if the node has no /etc/passwd.
+// lookUpAccount returns the account of that name with its groups. Without an /etc/passwd, the node has only
+// the account root.
 func lookUpAccount(name string) (account, error) {
 	passwd, err := readFile(passwdFile, fileLimit)
 	if errors.Is(err, fs.ErrNotExist) && name == root.name {

@@ -144,8 +144,9 @@ func (files *accountFiles) save() error {
 	return nil
 }
 
-// addAccount keeps an account that users of the node have added. It fails with
-// errSystem for a system account of the image.
+// addAccount adds an account of the experiment with its record, unless an account of that name exists: then
+// it records that one, which users of the node may have added. A former account gets its id back if that is
+// free. addAccount fails with errSystem for a system account of the image.
 func (files *accountFiles) addAccount(login string) error {
 	if len(files.passwd) == 0 {
 		files.passwd = []byte("root:x:0:0:root:/root:/bin/sh\n")

@@ -67,7 +67,8 @@ func (c *children) start(path string, argv []string, attr *syscall.ProcAttr) (pi
 	return pid, end, err
 }
 
-// fork must run on the starter thread, since ptrace works per thread.
+// fork starts a traced child, moves it into the cgroup of jobs, and lets it run. It returns the child's id
+// and the channel of its end. It must run on the starter thread, since ptrace works per thread.
 func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int, <-chan Exit, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,6 +156,7 @@ func (c *children) resume(pid int) (*Exit, error) {
 	return nil, nil
 }
 
+// reap collects all ended children, and reports the ends of those that fork started.
 func (c *children) reap() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,8 +17,9 @@ const (
 	rootPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// commandLine refuses a relative path, and too many or too long arguments and
-// variables.
+// commandLine returns the program, arguments and environment of a command of the account: the SFTP server,
+// this executable, a program, a line for the account's shell, or else a login shell. It refuses a relative
+// path, and too many or too long arguments and variables.
 func commandLine(cmd Command, user account) (path string, argv, env []string, err error) {
 	name := filepath.Base(user.shell)
 	switch {
@@ -50,6 +51,7 @@ func commandLine(cmd Command, user account) (path string, argv, env []string, er
 	return path, argv, env, nil
 }
 
+// environment returns the variables of an account, and then those of the command.
 func environment(cmd Command, user account) ([]string, error) {
 	search := userPath
 	if user.uid == 0 {

@@ -106,8 +106,8 @@ func execImageProgram(name string, args []string) {
 	}
 }
 
-// nproc rounds the node's limit up. With options, or if the limit is unknown, it runs
-// the image's own nproc.
+// nproc prints how many processors the node may use, rounded up. With options, or if the limit is unknown,
+// it runs the image's own nproc.
 func nproc(args []string, out io.Writer) error {
 	text, err := readFile(LimitsFile, fileLimit)
 	var l Limits
@@ -165,7 +165,7 @@ func (u Usage) print(out io.Writer, unit int64) error {
 	return err
 }
 
-// inUnit treats 0 as the largest unit that fits, and then appends the unit's name.
+// inUnit formats n bytes in a unit. If unit is 0, it chooses the largest one that fits, and appends its name.
 func inUnit(n, unit int64) string {
 	if unit > 0 {
 		return strconv.FormatInt(n/unit, 10)

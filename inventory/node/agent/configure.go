@@ -19,8 +19,9 @@ const (
 	motdFile       = "/etc/motd"
 )
 
-// configure reports system accounts of the image and errors in homes as problems, and
-// returns other errors. A repeated call is harmless.
+// configure applies cfg to the node: names, accounts, sudo and keys. It returns facts about the accounts, and
+// problems: errors in homes, and others that leave the node usable. Processes of removed accounts are ended
+// before the accounts are recorded as removed, so a repeated call completes an interrupted one.
 func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	if cfg == nil {
 		return nil, errors.New("the operation configure needs a configuration")
@@ -92,8 +93,8 @@ func (f *Facts) problem(where string, err error) {
 	}
 }
 
-// setHostname writes the file of the host name first. If the kernel refuses to set the
-// name, the next start of the node uses it.
+// setHostname sets the host name of the node. It first writes the file of the name: if the kernel refuses
+// to set the name, the next start of the node uses it.
 func setHostname(name string) error {
 	old, err := readIfExists(hostnameFile)
 	if err != nil {

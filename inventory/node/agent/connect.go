@@ -25,6 +25,7 @@ const (
 	loginPort         = 22
 )
 
+// dial connects to a TCP address in the node or, with the rights of the requested account, to a Unix socket.
 func (a *agent) dial(r request) ([]*os.File, error) {
 	if err := a.dials.acquire("connections under way"); err != nil {
 		return nil, err
@@ -49,8 +50,8 @@ func (a *agent) dial(r request) ([]*os.File, error) {
 	return nil, fmt.Errorf("the network %q is neither tcp nor unix", printable(r.Network))
 }
 
-// listen keeps the listeners of port 22 and of geni-get open, and returns the same
-// listener for a later request of root.
+// listen opens a listener in the node with the rights of the requested account. The agent keeps the
+// listeners of port 22 and of geni-get open, and returns a duplicate for a later request of root.
 func (a *agent) listen(r request) ([]*os.File, error) {
 	user, err := accountOrRoot(r.User)
 	if err != nil {
@@ -59,12 +60,12 @@ func (a *agent) listen(r request) ([]*os.File, error) {
 	a.listening.Lock()
 	defer a.listening.Unlock()
 	key := r.Network + " " + r.Address
-	if k := a.listeners[key]; k != nil && user.uid == 0 {
-		if k.isReachable() {
-			return singleFile(k.duplicate())
+	if saved := a.listeners[key]; saved != nil && user.uid == 0 {
+		if saved.isReachable() {
+			return singleFile(saved.duplicate())
 		}
 		delete(a.listeners, key)
-		k.f.Close()
+		saved.f.Close()
 	}
 	var f *os.File
 	keep := false
@@ -82,17 +83,17 @@ func (a *agent) listen(r request) ([]*os.File, error) {
 	if err != nil || !keep {
 		return singleFile(f, err)
 	}
-	k := &savedListener{f: f}
+	saved := &savedListener{f: f}
 	if r.Network == "unix" {
-		k.path = r.Address
-		k.created, err = os.Lstat(k.path)
+		saved.path = r.Address
+		saved.created, err = os.Lstat(saved.path)
 	}
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	a.listeners[key] = k
-	return singleFile(k.duplicate())
+	a.listeners[key] = saved
+	return singleFile(saved.duplicate())
 }
 
 type savedListener struct {
@@ -138,9 +139,9 @@ func accountOrRoot(name string) (account, error) {
 	return lookUpAccount(name)
 }
 
-// listenTCP reports in its second result whether the agent must keep the listener (port
-// 22).
-func listenTCP(address string, user account) (*os.File, bool, error) {
+// listenTCP listens at an address of the node. Accounts other than root may not use ports below
+// firstUnprivileged. The result keep means that the agent must keep the listener (port 22).
+func listenTCP(address string, user account) (f *os.File, keep bool, err error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, false, err
@@ -159,11 +160,11 @@ func listenTCP(address string, user account) (*os.File, bool, error) {
 	if port > 0 && port < firstUnprivileged && user.uid != 0 {
 		return nil, false, fmt.Errorf("port %d is below %d, where only root may listen", port, firstUnprivileged)
 	}
-	f, err := listenAt(ip, uint16(port))
+	f, err = listenAt(ip, uint16(port))
 	return f, port == loginPort, err
 }
 
-// listenAt listens at all addresses if ip is zero or unspecified. Package net would
+// listenAt listens at an address, or at all addresses if ip is zero or unspecified. Package net would
 // allocate 64 KiB to read the maximal backlog, which the kernel applies anyway.
 func listenAt(ip netip.Addr, port uint16) (*os.File, error) {
 	all := !ip.IsValid() || ip.IsUnspecified()
@@ -188,8 +189,8 @@ func listenAt(ip netip.Addr, port uint16) (*os.File, error) {
 	return f, nil
 }
 
-// bindListener listens at all addresses if anyAddress is true; an IPv6 socket then also
-// accepts IPv4.
+// bindListener binds the socket fd to ip and port, and listens. If anyAddress is true, it listens at all
+// addresses instead of ip; an IPv6 socket then also accepts IPv4.
 func bindListener(fd, family int, ip netip.Addr, port uint16, anyAddress bool) error {
 	var at unix.Sockaddr
 	if family == unix.AF_INET {
@@ -243,7 +244,7 @@ func socketAs(user account, path string, connectOrListen func(fd int, path strin
 	return os.NewFile(uintptr(fd), "socket"), nil
 }
 
-// connectUnix retries for dialTime while the listener's backlog is full.
+// connectUnix connects the socket fd to path. It retries for dialTime while the listener's backlog is full.
 func connectUnix(fd int, path string, _ account) error {
 	for until := time.Now().Add(dialTime); ; time.Sleep(20 * time.Millisecond) {
 		err := unix.Connect(fd, &unix.SockaddrUnix{Name: path})
@@ -253,7 +254,8 @@ func connectUnix(fd int, path string, _ account) error {
 	}
 }
 
-// listenUnix replaces an existing socket at path. Only the account can connect.
+// listenUnix binds the socket fd to path, and listens. It replaces an existing socket there. Only the account
+// can connect.
 func listenUnix(fd int, path string, user account) error {
 	if err := makeFolder(filepath.Dir(path), user); err != nil {
 		return err

@@ -18,8 +18,9 @@ import (
 // its client has disconnected.
 const hangUpTime = time.Second
 
-// exec reports the start and the end of a command. files are its standard files; a
-// command with a terminal has none.
+// exec runs a command, and reports its start and its end on c. files are its standard files; a command with
+// a terminal has none. exec closes them. An error means that the command did not start; the caller
+// must report it.
 func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 	defer func() { closeAll(files) }()
 	if cmd == nil {
@@ -151,8 +152,8 @@ func (a *agent) forwardSignals(c *fdsocket.Conn, pid int) {
 	}
 }
 
-// startProcess starts the program in / if it cannot start in attr.Dir, for example
-// because the account cannot enter its home.
+// startProcess starts the program, and returns its id and the channel of its end. If it cannot start in
+// attr.Dir, for example because the account cannot enter its home, it starts in /.
 func (a *agent) startProcess(path string, argv []string, attr *syscall.ProcAttr, files []*os.File) (int, <-chan Exit, error) {
 	var pid int
 	var end <-chan Exit

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// updateFile writes nothing if the present content, current, equals text. The file
-// keeps its mode, and its owner if root writes it. A missing file is created with mode,
+// updateFile replaces a file by one with the content text, unless its present content, current, equals
+// text. The file keeps its mode, and its owner if root writes it. A missing file is created with mode,
 // unless text is empty.
 func updateFile(path string, current, text []byte, mode fs.FileMode) error {
 	stat, err := os.Lstat(path)
-	there := err == nil
+	exists := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if bytes.Equal(current, text) && (there || len(text) == 0) {
+	if bytes.Equal(current, text) && (exists || len(text) == 0) {
 		return nil
 	}
 	uid, gid := os.Geteuid(), os.Getegid()
-	if there && stat.Mode().IsRegular() {
+	if exists && stat.Mode().IsRegular() {
 		mode = stat.Mode().Perm()
 		if s, ok := stat.Sys().(*syscall.Stat_t); ok && uid == 0 {
 			uid, gid = int(s.Uid), int(s.Gid)

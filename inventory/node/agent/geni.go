@@ -33,7 +33,8 @@ func GeniGet(args []string, out io.Writer) error {
 	return askGeni(GeniSocket, args, out, replyTime)
 }
 
-// askGeni limits the time for the request and its answer to timeout.
+// askGeni sends the arguments of geni-get to the socket at path, and copies the answer to w. The request and
+// its answer may take timeout.
 func askGeni(path string, args []string, w io.Writer, timeout time.Duration) error {
 	question := strings.Join(args, " ")
 	if err := checkQuestion(question); err != nil {
@@ -59,7 +60,7 @@ func askGeni(path string, args []string, w io.Writer, timeout time.Duration) err
 	return err
 }
 
-// readReply returns an "error" answer as an error.
+// readReply reads the testbed's answer to a request. It returns an "error" answer as an error.
 func readReply(r io.Reader) ([]byte, error) {
 	in := bufio.NewReader(r)
 	head, err := in.ReadSlice('\n')

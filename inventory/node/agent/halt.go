@@ -29,6 +29,8 @@ func (a *agent) halt() error {
 	return nil
 }
 
+// killUser kills all processes of a user id, also those that start meanwhile, until none is left. It fails
+// if that takes longer than killTime, and for system accounts.
 func (a *agent) killUser(uid uint32) error {
 	kill := a.killUserOnce
 	if a.kill != nil {

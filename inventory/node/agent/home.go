@@ -23,6 +23,7 @@ const (
 	skeletonLimit    = 16 << 20 // bytes
 )
 
+// setHome creates the home of an account if it is missing, and writes its keys there.
 func setHome(a Account, keys keyPair) error {
 	user, err := lookUpAccount(a.Login)
 	if err != nil {
@@ -39,8 +40,8 @@ func setHome(a Account, keys keyPair) error {
 	return runAs(user, func() error { return setKeys(user.home, a.Keys, keys) })
 }
 
-// makeHome builds the home where only root can reach it, and then renames it. So no
-// incomplete home is ever used.
+// makeHome creates the home of an account with the files of the folder skeleton. It builds the home where
+// only root can reach it, and then renames it. So no incomplete home is ever used.
 func makeHome(user account) error {
 	above := filepath.Dir(user.home)
 	if err := os.MkdirAll(above, 0o755); err != nil {
@@ -65,7 +66,8 @@ func makeHome(user account) error {
 	return os.Rename(fresh, user.home)
 }
 
-// copySkeleton requires that only root can reach the folder dir.
+// copySkeleton copies the files of the folder skeleton to dir, and gives them to the account. Only root can
+// reach dir, so no user can put a link in the way.
 func copySkeleton(dir string, user account) error {
 	if _, err := os.Stat(skeleton); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -125,7 +127,8 @@ func copyFile(from, to string, stat fs.FileInfo) error {
 	return errors.Join(err, out.Close())
 }
 
-// setKeys must run with the rights of the account.
+// setKeys writes the authorized keys and the key pair of the experiment into a home. It must run with the
+// rights of the account.
 func setKeys(home string, authorized []string, keys keyPair) error {
 	dir := filepath.Join(home, ".ssh")
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -176,8 +179,8 @@ func recordKey(private []byte) (given []string, err error) {
 	return given, updateFile(givenFile, old, []byte(strings.Join(given, "\n")+"\n"), 0o600)
 }
 
-// write replaces only keys of the experiment at path. An interrupted write is repeated, since the
-// private key is written last.
+// write writes the key pair to path and path.pub. It leaves other keys than those of the experiment
+// unchanged. An interrupted write is repeated, since the private key is written last.
 func (k keyPair) write(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		present, _ := readFile(path, fileLimit) // what cannot be read is no key of the experiment

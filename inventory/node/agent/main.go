@@ -61,7 +61,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// serve returns only on errors.
+// serve runs the agent as PID 1 of the node. It returns only on errors.
 func serve() error {
 	if os.Getpid() != 1 {
 		return errors.New("this program runs only as PID 1 of a node, started by patchbay-local")

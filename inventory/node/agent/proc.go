@@ -14,7 +14,7 @@ type process struct {
 	stopped     bool // by a signal or its tracer
 }
 
-// eachProcess skips processes that it cannot read.
+// eachProcess calls f for each process of the node. It skips those that it cannot read.
 func eachProcess(f func(process)) {
 	dir, err := os.Open("/proc")
 	if err != nil {

@@ -67,6 +67,7 @@ func Exec(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File) 
 	return p, nil
 }
 
+// start sends the operation exec to the agent at c, and checks the terminal that the agent returns.
 func start(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File) (*Process, error) {
 	want := 0
 	switch {

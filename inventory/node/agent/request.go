@@ -51,8 +51,8 @@ type answer struct {
 	Exit  *Exit  `json:",omitempty"`
 }
 
-// call fails if the answer contains an error, or if ctx ends. It accepts at most
-// maxFiles files.
+// call sends a request with files to the agent, and returns the answer with at most maxFiles files. It fails
+// if the answer contains an error, or if ctx ends.
 func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, maxFiles int) (answer, []*os.File, error) {
 	defer applyContext(ctx, c)()
 	a, got, err := exchange(c, r, files, maxFiles)

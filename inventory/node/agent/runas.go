@@ -29,8 +29,8 @@ func runAs(user account, f func() error) error {
 	return <-done
 }
 
-// become changes the ids of this thread alone; the functions of package syscall would
-// change all threads.
+// become gives this thread the ids and groups of the account. The functions of package syscall would change
+// all threads.
 func become(user account) (err error) {
 	defer func() { err = errors.Join(err, hideMemory()) }()
 	groups := append([]uint32{user.gid}, user.groups...)

@@ -62,6 +62,8 @@ func (p slots) acquire(kind string) error {
 
 func (p slots) release() { <-p }
 
+// serve handles the request of a connection in the background, and closes the connection. An error is its
+// answer.
 func (a *agent) serve(c *fdsocket.Conn) {
 	c.SetDeadline(time.Now().Add(requestTime))
 	if err := a.operations.acquire("operations"); err != nil {
@@ -89,7 +91,8 @@ func catchPanic(f func() error) (err error) {
 	return f()
 }
 
-// handle does not send the error that it returns; the caller must do that.
+// handle receives one request, carries it out and answers it. It does not send the error that it returns;
+// the caller must do that.
 func (a *agent) handle(c *fdsocket.Conn) error {
 	var r request
 	files, err := c.Receive(&r, requestLimit, 3)

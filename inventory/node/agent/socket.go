@@ -41,8 +41,8 @@ func Listen(ctx context.Context, c *fdsocket.Conn, network, address, owner strin
 	return net.FileListener(f)
 }
 
-// requestSocket takes in listening the required value of SO_ACCEPTCONN: 1 for a
-// listener and 0 for a connection.
+// requestSocket sends a request for a socket to the agent at c, and checks the socket that it returns. The
+// parameter listening is the required value of SO_ACCEPTCONN: 1 for a listener and 0 for a connection.
 func requestSocket(ctx context.Context, c *fdsocket.Conn, r request, listening int) (*os.File, error) {
 	defer c.Close()
 	if r.Network != "tcp" && r.Network != "unix" {
@@ -62,6 +62,8 @@ func requestSocket(ctx context.Context, c *fdsocket.Conn, r request, listening i
 	return f, nil
 }
 
+// checkSocket fails unless fd is a stream socket of the network. It must be a listener if listening is 1,
+// and connected if it is 0.
 func checkSocket(fd int, network string, listening int) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {

@@ -19,8 +19,9 @@ import (
 // keeps the caller's terminal, process group, limits and files.
 const SudoName = "sudo"
 
-// sudo needs no password, but only root, accounts of the experiment, and accounts to which the root of
-// the node gave all rights in sudoers may use it. It returns only if it executed nothing.
+// sudo executes a command as another user, without a password. Only root, accounts of the experiment, and
+// accounts to which the root of the node gave all rights in sudoers may use it. It returns only if it
+// executed nothing.
 func sudo(args []string) error {
 	o, err := parseSudo(args)
 	if err != nil || o.isNoop {
@@ -66,8 +67,8 @@ func groupList(user account) []int {
 	return list
 }
 
-// sudoAccount fails unless the account is root, an account of the experiment, also with another user
-// id that the root of the node gave it, or in sudoers.
+// sudoAccount returns the account of a user id. It fails unless that is root, an account of the experiment,
+// also with another user id that the root of the node gave it, or in sudoers.
 func sudoAccount(uid uint32) (account, error) {
 	user, err := accountOf(uid)
 	if uid == 0 {
@@ -90,7 +91,10 @@ func sudoAccount(uid uint32) (account, error) {
 	var sudoers []byte
 	for _, file := range append([]string{"/etc/sudoers"}, files...) { // which includes the others at its end
 		stat, err := os.Lstat(file)
-		if err != nil || strings.ContainsAny(filepath.Base(file), ".~") || file == sudoersFile { // the first as sudo does; the records decide
+		if err != nil || strings.ContainsAny(filepath.Base(file), ".~") { // sudo skips such names, too
+			continue
+		}
+		if file == sudoersFile { // instead of this file, the records decide
 			continue
 		}
 		if s, ok := stat.Sys().(*syscall.Stat_t); !ok || s.Uid != 0 || !stat.Mode().IsRegular() || stat.Mode()&0o022 != 0 {
@@ -109,8 +113,8 @@ func sudoAccount(uid uint32) (account, error) {
 }
 
 // isSudoer reports whether a line of the sudoers files gives a user, or a group of the user, all rights
-// without a password. No other line gives any; but one with an exception takes all, since exceptions
-// are not known here.
+// without a password. Lines with fewer rights are ignored. A later line with an exception takes all rights
+// away, since exceptions are not supported here.
 func isSudoer(sudoers, group []byte, user account) (may bool) {
 	for line := range strings.Lines(string(sudoers)) {
 		line, _, _ = strings.Cut(line, "#")
@@ -133,6 +137,7 @@ func isSudoer(sudoers, group []byte, user account) (may bool) {
 	return may
 }
 
+// accountOf returns the first account with a user id.
 func accountOf(uid uint32) (account, error) {
 	passwd, err := readFile(passwdFile, fileLimit)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -168,9 +173,11 @@ var sudoLong = map[string]string{
 
 const sudoUsage = "usage: sudo [-EHins] [-u USER] [VAR=VALUE] COMMAND; this is the testbed's sudo: no passwords, no other options"
 
+// parseSudo parses sudo's arguments: options, variables to set, and the command. It fails if there is
+// nothing to run, except for the options -v, -k and -K, which have no effect without passwords.
 func parseSudo(args []string) (*sudoOptions, error) {
 	o := &sudoOptions{user: "root"}
-	forget := false
+	isPasswordOption := false // -v, -k or -K was given
 	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' {
 		word := args[0]
 		args = args[1:]
@@ -189,7 +196,7 @@ func parseSudo(args []string) (*sudoOptions, error) {
 			}
 		}
 		var err error
-		if args, err = o.parseLetters(letters, args, &forget); err != nil {
+		if args, err = o.parseLetters(letters, args, &isPasswordOption); err != nil {
 			return nil, err
 		}
 	}
@@ -201,7 +208,7 @@ func parseSudo(args []string) (*sudoOptions, error) {
 		o.set, args = append(o.set, args[0]), args[1:]
 	}
 	o.command = args
-	o.isNoop = len(args) == 0 && forget
+	o.isNoop = len(args) == 0 && isPasswordOption
 	if len(args) == 0 && !o.shell && !o.login && !o.isNoop {
 		return nil, errors.New(sudoUsage)
 	}
@@ -209,8 +216,8 @@ func parseSudo(args []string) (*sudoOptions, error) {
 }
 
 // parseLetters parses options without their hyphen. The last option may take its value
-// from args. parseLetters returns the remaining args.
-func (o *sudoOptions) parseLetters(letters string, args []string, forget *bool) ([]string, error) {
+// from args. parseLetters returns the remaining args. It sets *isPasswordOption for -v, -k and -K.
+func (o *sudoOptions) parseLetters(letters string, args []string, isPasswordOption *bool) ([]string, error) {
 	if letters == "" {
 		return nil, errors.New(sudoUsage)
 	}
@@ -239,7 +246,7 @@ func (o *sudoOptions) parseLetters(letters string, args []string, forget *bool) 
 		case 's':
 			o.shell = true
 		case 'v', 'k', 'K':
-			*forget = true
+			*isPasswordOption = true
 		case 'n', 'S':
 		default:
 			return nil, errors.New(sudoUsage)
@@ -262,7 +269,8 @@ func (o *sudoOptions) target() (account, error) {
 	return user, nil
 }
 
-// program returns an empty dir for the current folder.
+// program returns what sudo executes: a shell of the target or the caller, or the command. An empty dir
+// means the current folder.
 func (o *sudoOptions) program(caller, target account) (path string, argv []string, dir string, err error) {
 	switch {
 	case o.login || o.shell:
@@ -332,6 +340,8 @@ func escaped(command []string) string {
 // sudoKept are the variables that are preserved without -E, in addition to LC_*.
 var sudoKept = []string{"COLORS", "COLORTERM", "DISPLAY", "HOSTNAME", "LANG", "LANGUAGE", "LS_COLORS", "PS1", "PS2", "TERM", "TZ", "XAUTHORITY"}
 
+// environment returns the variables of the executed program: the inherited ones that sudo keeps, those of
+// the target account, and those that the command line sets.
 func (o *sudoOptions) environment(inherited []string, caller, target account, argv []string) []string {
 	var env []string
 	for _, v := range inherited {
