@@ -30,8 +30,9 @@ func (j *Journal) order() (list []int) {
 	return list
 }
 
-// change replaces the steps. from has for each step of the new setup the index of the step among
-// order that it is; -1 for a new one. The new ones are appended in the order of added.
+// change replaces the setup. For each step of the new setup, from has the index in order of the same step,
+// or -1 for a new step. The new steps are appended in the order of added. Steps of the old setup that are
+// not in the new one stay in the journal as dropped; a running one must end.
 func (j *Journal) change(from []int, added []setup.Step) {
 	order, kept := j.order(), map[int]int{}
 	for place, was := range from {

@@ -41,6 +41,7 @@ func Deliver(folder string, order []byte, send func(io.Reader) (setup.Report, er
 	return setup.Report{}, nil
 }
 
+// deliver sends the file name of the catalogue to the node, unless its digest is no longer sum.
 func deliver(folder, name, sum string, send func(io.Reader) (setup.Report, error)) (setup.Report, error) {
 	f, err := inventory.OpenCatalogue(folder, name)
 	if err != nil {

@@ -22,7 +22,7 @@ func (j *Journal) HasEvent(operation string) bool {
 
 // RunEvent runs the steps for the operation, Stop or Uninstall, once, also if this program is killed
 // meanwhile. isRunning says whether the node runs. A failed step does not keep the node from being
-// switched off or removed. before is called if there is something to do.
+// switched off or removed. RunEvent calls before if it runs steps.
 func (r *Runner) RunEvent(ctx context.Context, operation string, isRunning bool, before func()) {
 	begun, list := r.Journal().eventSteps(operation)
 	switch {

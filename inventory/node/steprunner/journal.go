@@ -226,7 +226,7 @@ func (s Step) outcome(r setup.Report) setup.Report {
 	return r
 }
 
-// waitReasons says for each allowed step that waits, which step of its stage it waits for.
+// waitReasons returns, for each allowed step that waits, which step of its stage it waits for.
 func (j *Journal) waitReasons() []string {
 	byStage, all := map[int]string{}, make([]string, len(j.Steps))
 	for i, s := range j.Steps {
@@ -297,17 +297,17 @@ func (j *Journal) Progress() string {
 	if current < 0 {
 		return "being set up"
 	}
-	number, of, now := 0, 0, &j.Steps[current]
+	number, total, now := 0, 0, &j.Steps[current]
 	for i, step := range j.Steps {
 		if step.Kind == now.Kind && step.Stage == now.Stage && step.inPlan() {
-			of++
+			total++
 			if i <= current {
 				number++
 			}
 		}
 	}
 	text := map[string]string{setup.Install: "installing", setup.Execute: "executing"}[now.Kind]
-	text = fmt.Sprintf("%s %d of %d", cmp.Or(text, "setting up"), number, of)
+	text = fmt.Sprintf("%s %d of %d", cmp.Or(text, "setting up"), number, total)
 	if now.Stage > 0 {
 		text = fmt.Sprintf("stage %d: %s", now.Stage+1, text)
 	}
@@ -332,7 +332,8 @@ func (j *Journal) Items(limit int) []string {
 	}
 }
 
-// boundedItems bounds each output to maxOutput bytes. If maxOutput is 0, it also drops the messages.
+// boundedItems returns the items of the attribute "services". It bounds each output to maxOutput bytes. If
+// maxOutput is 0, it also drops the messages.
 func (j *Journal) boundedItems(maxOutput int) []string {
 	all := make([]string, 0, len(j.Steps))
 	waiting := j.waitReasons()

@@ -302,11 +302,12 @@ func (r *Runner) runStep(ctx context.Context, i int, o setup.Assignment) {
 	if !r.step(i).Begun && !r.startStep(ctx, i, o, end) {
 		return
 	}
-	for n, calls := 1, 1; ctx.Err() == nil; n, calls = n+1, calls+1 {
+	// silent counts the calls since the last report.
+	for silent, calls := 1, 1; ctx.Err() == nil; silent, calls = silent+1, calls+1 {
 		last := setup.Report{State: setup.Running}
 		call, follow, cancel := r.waitCall(ctx, i)
 		err := follow(call, i+1, func(report setup.Report) {
-			last, n = report, 1
+			last, silent = report, 1
 			r.setProgress(i, report)
 		})
 		withdrawn := call.Err() != nil
@@ -322,7 +323,7 @@ func (r *Runner) runStep(ctx context.Context, i int, o setup.Assignment) {
 		case err == nil && last.State == setup.Waiting:
 			end(lostReport("the node lost its state of the step"))
 			return
-		case n >= maxWaitAttempts:
+		case silent >= maxWaitAttempts:
 			end(lostReport("the node does not report the step's result"))
 			return
 		}
@@ -344,8 +345,8 @@ func (r *Runner) waitCall(ctx context.Context, i int) (call context.Context, fol
 	return call, r.Node.Follow, cancel
 }
 
-// startStep reports whether the step runs. It returns false when ctx ends, and after it has
-// called end for a step that failed or has already ended.
+// startStep starts a step in the node, and retries if that fails. It reports whether the step runs. It
+// returns false when ctx ends, and after it has called end for a step that failed or has already ended.
 func (r *Runner) startStep(ctx context.Context, i int, o setup.Assignment, end func(setup.Report)) bool {
 	o.Attempt = r.step(i).Attempt
 	order, err := json.Marshal(o)
