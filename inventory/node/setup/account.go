@@ -27,8 +27,8 @@ type account struct {
 
 var root = account{name: "root", home: defaultHome, shell: "/bin/sh"}
 
-// lookUpAccount treats an empty name as root. If the file or the account is missing, it
-// returns root with an error. It is no error if the file does not list root.
+// lookUpAccount returns the account of that name in the folder etc; an empty name means root. If the file or
+// the account is missing, it returns root with an error. It is no error if the file does not list root.
 func lookUpAccount(etc, name string) (account, error) {
 	text, err := readAccountFile(filepath.Join(etc, "passwd"))
 	if err != nil {

@@ -38,7 +38,8 @@ var keys = map[string][]string{
 	Disk:     {"url", "install_path", "size", "fstype"},
 }
 
-// checkStep fails with an unsupportedError for a valid step that this program cannot do.
+// checkStep checks the members of a step, and that all of them belong to its kind. It fails with an
+// unsupportedError for a valid step that this program cannot do.
 func checkStep(s *Step) error {
 	allowed, ok := keys[s.Kind]
 	if !ok {

@@ -31,6 +31,7 @@ func deliver(f folders, n int, in io.Reader) error {
 
 func (s *stepFiles) deliveredPath(sum string) string { return s.path(sum + ".delivered") }
 
+// takeDelivered saves the file that in contains after its digest. It fails if the content does not match.
 func (s *stepFiles) takeDelivered(in io.Reader) error {
 	sum := make([]byte, 2*sha256.Size)
 	if _, err := io.ReadFull(in, sum); err != nil {

@@ -21,7 +21,7 @@ func end(f folders, n int) error {
 	if err != nil {
 		return err
 	}
-	over := time.Now().Add(endTime)
+	deadline := time.Now().Add(endTime)
 	killed := false
 	for {
 		pid, err := s.holder()
@@ -36,10 +36,10 @@ func end(f folders, n int) error {
 			}
 			continue
 		}
-		if time.Now().After(over) {
+		if time.Now().After(deadline) {
 			return fmt.Errorf("process %d, which runs step %d, has not ended within %v", pid, n, endTime)
 		}
-		if err := s.kill(pid, over); err != nil {
+		if err := s.kill(pid, deadline); err != nil {
 			return err
 		}
 		killed = true
@@ -57,8 +57,9 @@ func end(f folders, n int) error {
 }
 
 // kill kills the process pid and the sessions of its children if it runs the step. It first stops
-// the process, so that the process starts no other command, and the ids of the sessions stay taken.
-func (s *stepFiles) kill(pid int, over time.Time) error {
+// the process, so that the process starts no other command, and the ids of the sessions stay taken. After
+// the deadline it kills the process without waiting any longer.
+func (s *stepFiles) kill(pid int, deadline time.Time) error {
 	if pid == os.Getpid() || pid <= 1 {
 		return fmt.Errorf("process %d cannot be the one that runs the step", pid)
 	}
@@ -81,7 +82,7 @@ func (s *stepFiles) kill(pid int, over time.Time) error {
 		if p, ok := parseStat(pid, text); err != nil || !ok || p.state == 'T' || p.isDead() {
 			break
 		}
-		if time.Now().After(over) {
+		if time.Now().After(deadline) {
 			break
 		}
 		time.Sleep(lockPause)
@@ -100,7 +101,7 @@ func (s *stepFiles) kill(pid int, over time.Time) error {
 				_ = unix.Kill(p.id, unix.SIGKILL) // it may have ended meanwhile
 			}
 		})
-		if time.Now().After(over) {
+		if time.Now().After(deadline) {
 			break
 		}
 		if alive {
@@ -124,7 +125,7 @@ type process struct {
 
 func (p process) isDead() bool { return p.state == 'Z' || p.state == 'X' }
 
-// eachProcess skips processes that it cannot read.
+// eachProcess calls visit for each process of the node. It skips those that it cannot read.
 func eachProcess(visit func(process)) {
 	dir, err := os.Open("/proc")
 	if err != nil {

@@ -146,7 +146,7 @@ func (s *stepFiles) runCommands(l *log, background bool, commands ...*exec.Cmd) 
 	_, _ = io.Copy(l, r)
 }
 
-// resultOf expects the error of c's start or end.
+// resultOf returns the report for the error of c's start or end.
 func resultOf(c *exec.Cmd, err error) Report {
 	ended, ok := errors.AsType[*exec.ExitError](err)
 	switch {

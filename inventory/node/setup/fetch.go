@@ -23,15 +23,16 @@ func retryPauses() []time.Duration {
 	return []time.Duration{time.Second, 3 * time.Second, 9 * time.Second}
 }
 
-// fetch retries after temporary errors. It refuses content that does not fit on the disk.
-func (c *client) fetch(ctx context.Context, text string, f *os.File, report func(string)) (size int64, err error) {
+// fetch writes the content of a URL to the empty file f, and returns its size. It calls report with the
+// progress, and retries after temporary errors. It refuses content that does not fit on the disk.
+func (c *client) fetch(ctx context.Context, rawURL string, f *os.File, report func(string)) (size int64, err error) {
 	room, err := freeSpace(f)
 	if err != nil {
 		return 0, err
 	}
 	most := min(room, maxFetch)
-	if isData(text) {
-		b, err := dataContent(text)
+	if isData(rawURL) {
+		b, err := dataContent(rawURL)
 		if err == nil && int64(len(b)) > most {
 			err = tooLarge(most)
 		}
@@ -40,13 +41,13 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, report func
 		}
 		return int64(len(b)), err
 	}
-	if _, sum, ok := step.DeliveredFile(text); ok {
+	if _, sum, ok := step.DeliveredFile(rawURL); ok {
 		return c.delivered.copyDelivered(sum, f, most)
 	}
 	for attempt := 0; ; attempt++ {
-		size, err = c.attempt(ctx, text, f, most, report)
-		_, later := errors.AsType[*temporaryError](err)
-		if !later || attempt == len(c.retryPauses) || ctx.Err() != nil {
+		size, err = c.fetchOnce(ctx, rawURL, f, most, report)
+		_, canRetry := errors.AsType[*temporaryError](err)
+		if !canRetry || attempt == len(c.retryPauses) || ctx.Err() != nil {
 			break
 		}
 		c.note("%v; retrying in %v", err, c.retryPauses[attempt])
@@ -55,15 +56,16 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, report func
 		case <-ctx.Done():
 		}
 	}
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return 0, fmt.Errorf("it was not fetched within %v: %w", installTime, err)
 	}
 	return size, err
 }
 
-// attempt refuses content of more than maxSize bytes.
-func (c *client) attempt(ctx context.Context, text string, f *os.File, maxSize int64, report func(string)) (int64, error) {
-	u, err := parseURL(text)
+// fetchOnce replaces the content of f by that of a URL. It refuses content of more than maxSize bytes. It
+// fails with a temporaryError if another attempt may succeed.
+func (c *client) fetchOnce(ctx context.Context, rawURL string, f *os.File, maxSize int64, report func(string)) (int64, error) {
+	u, err := parseURL(rawURL)
 	if err != nil {
 		return 0, err
 	}
@@ -73,22 +75,22 @@ func (c *client) attempt(ctx context.Context, text string, f *os.File, maxSize i
 	if err := f.Truncate(0); err != nil {
 		return 0, err
 	}
-	a, err := c.get(ctx, u)
+	response, err := c.get(ctx, u)
 	if err != nil {
 		return 0, err
 	}
-	defer a.Body.Close()
-	if a.ContentLength > maxSize {
+	defer response.Body.Close()
+	if response.ContentLength > maxSize {
 		return 0, tooLarge(maxSize)
 	}
-	size, err := io.Copy(f, &progressReader{r: io.LimitReader(a.Body, maxSize+1), length: a.ContentLength, report: report})
+	size, err := io.Copy(f, &progressReader{r: io.LimitReader(response.Body, maxSize+1), length: response.ContentLength, report: report})
 	switch {
 	case errors.Is(err, unix.ENOSPC):
 		return 0, err
 	case err != nil && !isTemporary(err):
-		return 0, fmt.Errorf("%s ends after %d bytes: %w", displayURL(text), size, err)
+		return 0, fmt.Errorf("%s ends after %d bytes: %w", displayURL(rawURL), size, err)
 	case err != nil:
-		return 0, &temporaryError{fmt.Errorf("%s breaks off after %d bytes: %w", displayURL(text), size, err)}
+		return 0, &temporaryError{fmt.Errorf("%s breaks off after %d bytes: %w", displayURL(rawURL), size, err)}
 	case size > maxSize:
 		return 0, tooLarge(maxSize)
 	}

@@ -73,7 +73,7 @@ func detectFormat(fileType, name string, f io.ReaderAt) format {
 	return formatFile
 }
 
-// decompress returns an uncompressed stream unchanged.
+// decompress returns the content of a stream in gzip, bzip2 or xz. It returns any other stream unchanged.
 func decompress(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	head, err := b.Peek(6)

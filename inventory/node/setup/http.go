@@ -35,8 +35,8 @@ type temporaryError struct{ error }
 
 func (e *temporaryError) Unwrap() error { return e.error }
 
-// get follows redirects, and fails unless the status is 200 OK. The end of ctx also aborts later
-// reads of the answer's body.
+// get requests the URL. It follows redirects, and fails unless the status is 200 OK. The end of ctx also
+// aborts later reads of the answer's body.
 func (c *client) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 	h := &http.Client{CheckRedirect: c.checkRedirect, Transport: &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: connectTime}).DialContext,

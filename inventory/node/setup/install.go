@@ -98,7 +98,8 @@ func expandHome(path, home string) string {
 	return filepath.Clean(path)
 }
 
-// saveFile gives the file to the sole owner of o, unless o is nil.
+// saveFile copies f to the file name in the place. A script becomes executable. The file belongs to the sole
+// owner of o, unless o is nil.
 func (p *place) saveFile(name string, f *os.File, size int64, o *owners) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err

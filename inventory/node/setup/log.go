@@ -21,7 +21,7 @@ type log struct {
 	tail []byte
 }
 
-// openLog replaces an old log. The new log is readable for root and the account.
+// openLog creates the log of a step, and replaces an old one. Root and the account can read it.
 func openLog(dir, path string, user account) (*log, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func openLog(dir, path string, user account) (*log, error) {
 	return &log{f: f, left: maxLog}, nil
 }
 
-// Write never fails: a full disk must not end a step.
+// Write appends to the log and to the output of the step. It never fails: a full disk must not end a step.
 func (l *log) Write(b []byte) (int, error) {
 	size := len(b)
 	if l.tail = append(l.tail, b[max(0, size-MaxOutput):]...); len(l.tail) > MaxOutput {

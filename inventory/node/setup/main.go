@@ -26,6 +26,7 @@ func Main() {
 	os.Exit(0)
 }
 
+// runArgs runs the subcommand in args for the step in args.
 func runArgs(args []string, f folders) error {
 	if os.Geteuid() != 0 {
 		return errors.New("it must run as root")
@@ -128,6 +129,8 @@ func detach() error {
 	return unix.Close(null)
 }
 
+// run carries out the step, and saves its result. If the account is missing, the step runs as root, or fails
+// if it must run as the account.
 func (o *Assignment) run(s *stepFiles) {
 	user, missing := lookUpAccount(s.etc, o.Account)
 	l, err := openLog(s.logs, s.logPath(o.Kind), user)

@@ -34,7 +34,7 @@ type place struct {
 func openPlace(name string, user account, o *owners) (_ *place, err error) {
 	p := &place{path: path.Clean(name), restore: func() {}, parent: -1}
 	var home unix.Stat_t
-	own := user.uid != 0 && user.home != "/" && unix.Stat(user.home, &home) == nil
+	isBeforeHome := user.uid != 0 && user.home != "/" && unix.Stat(user.home, &home) == nil
 	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -58,6 +58,7 @@ func openPlace(name string, user account, o *owners) (_ *place, err error) {
 			if links++; links > maxLinks {
 				return nil, unix.ELOOP
 			}
+			// Of the folders of the target, only the last one stands for a folder on the path.
 			inside := splitPath(target)
 			for i := range inside {
 				inside[i].path = ""
@@ -83,8 +84,8 @@ func openPlace(name string, user account, o *owners) (_ *place, err error) {
 		if err := unix.Fstat(fd, &st); err != nil {
 			return nil, err
 		}
-		if own && st.Dev == home.Dev && st.Ino == home.Ino {
-			own = false
+		if isBeforeHome && st.Dev == home.Dev && st.Ino == home.Ino {
+			isBeforeHome = false
 			if p.restore, err = user.actAs(); err != nil {
 				p.restore = func() {}
 				return nil, err

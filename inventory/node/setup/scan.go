@@ -34,6 +34,8 @@ func scanArchive(ctx context.Context, f *os.File, as format, path string, room i
 	return sc, err
 }
 
+// checkEntry refuses an entry that cannot be unpacked safely, or does not fit on the disk. It reads the content
+// of a file.
 func (sc *scan) checkEntry(e *entry) error {
 	name, err := cleanName(e.name)
 	if err != nil {

@@ -192,6 +192,7 @@ func (s *stepFiles) running() Report {
 	return Report{State: Running, Attempt: b.Attempt, BeganAt: b.At, Progress: s.progress()}
 }
 
+// logTail returns the end of the step's log, at most MaxOutput bytes.
 func (s *stepFiles) logTail() string {
 	for _, kind := range []string{Install, Execute, UserData} {
 		f, err := os.OpenFile(s.logPath(kind), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)

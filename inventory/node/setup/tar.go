@@ -13,6 +13,8 @@ import (
 // and the checksums of the compression.
 const afterEnd = 1 << 20
 
+// eachTarEntry calls visit for each entry of a tar archive. It refuses entries that are not unpacked, and
+// archives that are damaged or incomplete.
 func eachTarEntry(ctx context.Context, f *os.File, visit func(*entry) error) error {
 	plain, err := decompress(contextReader{ctx, io.NewSectionReader(f, 0, 1<<62)})
 	if err != nil {

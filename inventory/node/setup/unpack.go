@@ -70,6 +70,7 @@ func (w *writer) ownerOf(e *entry) *owner {
 	return &o
 }
 
+// writeEntry creates the file, folder or link of an entry, and replaces a file or link of that name.
 func (w *writer) writeEntry(e *entry) error {
 	name, err := cleanName(e.name)
 	if err != nil || name == "." {
@@ -101,6 +102,8 @@ func (w *writer) writeEntry(e *entry) error {
 	return err
 }
 
+// makeParents creates the missing folders above name. They belong to the sole owner of the archive, if it has
+// one.
 func (w *writer) makeParents(name string) error {
 	_, _, err := w.p.openParent(name)
 	if !errors.Is(err, unix.ENOENT) {
@@ -132,8 +135,9 @@ func (w *writer) makeParents(name string) error {
 	return err
 }
 
-// makeFolder leaves an existing folder unchanged, unless owners are kept: then the folder gets the
-// owner and the mode of the archive, since an earlier attempt may have left it unfinished.
+// makeFolder creates a folder, whose mode and time finishFolders sets. It leaves an existing folder
+// unchanged, unless owners are kept: then the folder gets the owner and the mode of the archive, since an
+// earlier attempt may have left it unfinished.
 func (w *writer) makeFolder(name string, e *entry) error {
 	fd, base, err := w.p.openParent(name)
 	if err != nil {
@@ -170,6 +174,7 @@ func (w *writer) addFolder(name string, mode uint32, modified time.Time, o *owne
 	return nil
 }
 
+// writeFile writes a file with the owner, mode and time of its entry, and reports the progress.
 func (w *writer) writeFile(name string, e *entry) error {
 	fd := -1
 	err := w.replace(name, func(parent int, base string) (err error) {

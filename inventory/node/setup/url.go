@@ -17,6 +17,7 @@ func isData(text string) bool {
 	return len(text) >= len(dataScheme) && strings.EqualFold(text[:len(dataScheme)], dataScheme)
 }
 
+// parseURL parses an http: or https: URL, or that of a delivered file. It drops the fragment.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	_, _, isDelivered := step.DeliveredFile(text)

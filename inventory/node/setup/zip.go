@@ -28,6 +28,7 @@ func eachZipEntry(ctx context.Context, f *os.File, visit func(*entry) error) err
 	return nil
 }
 
+// readZipEntry calls visit for one entry of a zip archive, with a mode that suits the system of its creator.
 func readZipEntry(ctx context.Context, h *zip.File, visit func(*entry) error) error {
 	e := &entry{name: h.Name, mode: h.Mode(), modified: h.Modified, size: int64(h.UncompressedSize64)}
 	const unixMade, macMade = 3, 19
