@@ -48,7 +48,7 @@ func Ports(root string, firstPort, lastPort int, restTime time.Duration) *Folder
 	}
 }
 
-// withLock excludes other processes and goroutines while action runs. It creates a missing
+// withLock runs action while it excludes other processes and goroutines from the folder. It creates a missing
 // folder. Only root can open the folder, because any process that can open a folder can
 // lock it.
 func (f *Folder) withLock(action func(dir *os.File) error) error {
@@ -82,7 +82,8 @@ func (f *Folder) withLock(action func(dir *os.File) error) error {
 // lockPatience limits the wait for the lock. Only a suspended process holds it for so long.
 var lockPatience = 20 * time.Second
 
-// lock reports whether the folder is still at its path.
+// lock locks the folder. It reports whether the folder is still at its path: another process may have
+// removed it.
 func lock(dir *os.File) (same bool, err error) {
 	end := time.Now().Add(lockPatience)
 	for ; ; time.Sleep(time.Millisecond) {
@@ -155,7 +156,7 @@ func (f *Folder) takeNext(holder string, isUsable func(uint32) bool, number *uin
 	return false, nil
 }
 
-// takeResting chooses the resting number whose rest ends first.
+// takeResting gives the holder the resting number whose rest ends first, and stores it in *number.
 func (f *Folder) takeResting(dir *os.File, holder string, isUsable func(uint32) bool, number *uint32) (bool, error) {
 	all, err := f.claims(dir)
 	if err != nil {

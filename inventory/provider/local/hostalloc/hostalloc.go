@@ -38,6 +38,7 @@ func (r rest) text() string {
 	return fmt.Sprintf("%s%d,%d,%s", restMark, r.until.Unix(), r.released.Unix(), r.instance)
 }
 
+// readRest parses the text of a resting number's claim. ok is false if it is none.
 func readRest(text string) (r rest, ok bool) {
 	text, ok = strings.CutPrefix(text, restMark)
 	if !ok {
@@ -69,7 +70,7 @@ func (c claim) String() string {
 	return "it belongs to " + c.holder
 }
 
-// read fails for a file that is no claim.
+// read reads the claim in a file of that name. It fails for a file that is no claim.
 func (f *Folder) read(name string) (claim, error) {
 	path := filepath.Join(f.dir, name)
 	text, err := os.Readlink(path)
