@@ -66,7 +66,7 @@ func Measure(ctx context.Context, from, to Node, address netip.Addr, d time.Dura
 	return r, err
 }
 
-// streams measures TCP in both directions.
+// streams measures TCP in both directions, with an iperf3 server in the node to.
 func streams(ctx context.Context, from, to Node, address netip.Addr, d time.Duration) (r PerDirection, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*d+30*time.Second)
 	defer cancel()
@@ -105,7 +105,8 @@ func streams(ctx context.Context, from, to Node, address netip.Addr, d time.Dura
 	return r, nil
 }
 
-// ping sends a hundred echo requests a second, and waits three seconds for the last answers.
+// ping measures delay and loss to an address. It sends a hundred echo requests a second, and waits three
+// seconds for the last answers.
 func ping(ctx context.Context, from Node, address netip.Addr, d time.Duration) (Delay, error) {
 	ctx, cancel := context.WithTimeout(ctx, d+30*time.Second)
 	defer cancel()
@@ -129,7 +130,8 @@ var (
 	trips  = regexp.MustCompile(`(?m)^rtt min/avg/max/mdev = (\d{1,9}\.\d{1,9})/(\d{1,9}\.\d{1,9})/(\d{1,9}\.\d{1,9})/`)
 )
 
-// parseDelay reads the last lines of ping. Without answers, there is no time.
+// parseDelay reads the last lines of ping. ok is false if they are not understood. Without answers, there
+// are no times.
 func parseDelay(text string) (d Delay, ok bool) {
 	count, times := echoes.FindStringSubmatch(text), trips.FindStringSubmatch(text)
 	if count == nil {
