@@ -82,8 +82,8 @@ func rulesFor(decision block, calls ...[]uint32) []rule {
 	return rules
 }
 
-// filter accepts rules in any order. fallback is the decision for calls without a rule. A
-// call of another architecture kills the process.
+// filter returns the program that decides by rules, which may have any order. fallback is the decision for
+// calls without a rule. A call of another architecture kills the process.
 func filter(rules []rule, fallback block) block {
 	rules = slices.SortedFunc(slices.Values(rules), func(a, b rule) int { return cmp.Compare(a.call, b.call) })
 	// Neighbouring calls with equal rules become one range.

@@ -24,8 +24,8 @@ func Gateway(uid, gid int) error { return restrict("gateway", uid, gid, gatewayF
 // before the call.
 func VSwitch(uid, gid int) error { return restrict("vswitch", uid, gid, vswitchFilter(os.Getpid())) }
 
-// restrict does the work of Gateway and VSwitch. The parameter name is the program's name
-// for errors.
+// restrict makes this process a user without groups and capabilities, and installs the filter b of system
+// calls. The parameter name is the program's name for errors.
 func restrict(name string, uid, gid int, b block) error {
 	if uid <= 0 || gid <= 0 {
 		return fmt.Errorf("the %s cannot run as user %d, group %d: both must be above 0", name, uid, gid)

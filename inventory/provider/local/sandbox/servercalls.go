@@ -94,6 +94,7 @@ func serverKilled() []uint32 {
 	}
 }
 
+// gatewayExamined returns the rules for calls that the gateway may make with some arguments only.
 func gatewayExamined(pid int) []rule {
 	no := refuse(unix.EPERM)
 	only := func(i uint32, values ...uint32) block { return argument(i, oneOf(values, allow(), no)) }
@@ -114,6 +115,7 @@ func gatewayExamined(pid int) []rule {
 	}...)
 }
 
+// ownThreads returns the rules that let a server process have threads, but no processes and no new code.
 func ownThreads(pid int) []rule {
 	no := refuse(unix.EPERM)
 	notExecutable := argument(2, branch(ifAnyBit, unix.PROT_EXEC, no, allow()))
