@@ -150,6 +150,8 @@ func raise(root string, list []setting, folder string, log *slog.Logger) error {
 // setting that was changed after Raise.
 func Restore(folder string) error { return restore(root, folder) }
 
+// restore lowers the settings that are recorded in folder to their old values, unless they were changed since,
+// and removes the record.
 func restore(root, folder string) error {
 	n, err := readRecord(folder)
 	if err != nil {
