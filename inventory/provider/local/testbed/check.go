@@ -16,7 +16,8 @@ import (
 func (t *Testbed) checkLinks(updates []update) map[string]error {
 	refusals := map[string]error{}
 	fresh := map[string][]member{} // by network id
-	seen, leaving := map[string]bool{}, map[string]bool{}
+	seen := map[string]bool{}
+	leaving := map[string]bool{} // nodes whose present interfaces do not count
 	t.mu.Lock()
 	excess := t.totalExcessWeight()
 	t.mu.Unlock()
@@ -25,12 +26,12 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 		if changes.Ensure != nil && *changes.Ensure == provider.Absent {
 			leaving[u.Name] = true
 		}
-		urn, isChange := "", false
+		urn, isChange := "", false // the slice of an existing node, and whether u changes it
 		if nc := t.node(u.Name); nc != nil && changes.Interfaces != nil {
 			rec := nc.snapshot()
 			urn, isChange = rec.Desired.SliceURN, changes.isChange(&rec.Desired)
 		}
-		if seen[u.Name] || changes.Interfaces == nil || !isChange && (changes.Ensure == nil || *changes.Ensure != provider.Present || t.node(u.Name) != nil) {
+		if seen[u.Name] || changes.Interfaces == nil || !isChange && !t.isNewNode(u) {
 			continue
 		}
 		seen[u.Name] = true
@@ -61,14 +62,19 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 	return refusals
 }
 
+// isNewNode reports whether u creates a node.
+func (t *Testbed) isNewNode(u update) bool {
+	ensure := u.Should.Ensure
+	return ensure != nil && *ensure == provider.Present && t.node(u.Name) == nil
+}
+
 // checkCapacity accepts new nodes in the order of updates while there is room, and adds the
 // others to refusals. Nodes and free login ports are limited.
 func (t *Testbed) checkCapacity(updates []update, refusals map[string]error) {
 	seen := map[string]bool{}
 	var fresh []string
 	for _, u := range updates {
-		changes := u.Should
-		if seen[u.Name] || refusals[u.Name] != nil || changes.Ensure == nil || *changes.Ensure != provider.Present || t.node(u.Name) != nil {
+		if seen[u.Name] || refusals[u.Name] != nil || !t.isNewNode(u) {
 			continue
 		}
 		seen[u.Name] = true
@@ -78,7 +84,7 @@ func (t *Testbed) checkCapacity(updates []update, refusals map[string]error) {
 		return
 	}
 	nodes := t.sortedNodes()
-	refuse := func(room int, err error) {
+	refuse := func(room int, err error) { // all but the first nodes, for which there is room
 		for _, name := range fresh[min(len(fresh), max(0, room)):] {
 			refusals[name] = err
 		}
@@ -101,13 +107,15 @@ func (t *Testbed) checkCapacity(updates []update, refusals map[string]error) {
 	refuse(left, errNoPort)
 }
 
+// checkInterfaces parses the requested interfaces of a node in the slice urn. It refuses those on links of
+// other slices, on shared VLANs that the settings do not list, and with addresses of the outside network.
 func (t *Testbed) checkInterfaces(items []string, urn string) ([]iface, error) {
 	ifaces, err := parseInterfaces(items)
 	if err != nil {
 		return nil, provider.Refuse(provider.Failed, "%v", err)
 	}
 	for _, f := range ifaces {
-		if err := t.checkNotEgress(&f); err != nil {
+		if err := t.refuseEgressAddresses(&f); err != nil {
 			return nil, err
 		}
 		switch {
@@ -123,10 +131,10 @@ func (t *Testbed) checkInterfaces(items []string, urn string) ([]iface, error) {
 	return ifaces, nil
 }
 
-// checkNotEgress refuses addresses that the testbed uses for the outside network. On a link,
-// such an address could equal the node's own address in the outside network, or the address
-// of the node's gateway.
-func (t *Testbed) checkNotEgress(f *iface) error {
+// refuseEgressAddresses fails if f requests an address that the testbed uses for the outside network. On a
+// link, such an address could equal the node's own address in the outside network, or the address of the
+// node's gateway.
+func (t *Testbed) refuseEgressAddresses(f *iface) error {
 	if t.egress == nil || f.control {
 		return nil
 	}

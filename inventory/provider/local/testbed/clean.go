@@ -112,8 +112,8 @@ func checkUnmounted(dir string) error {
 	return nil
 }
 
-// removeNodes calls report with the id of each removed node. It returns the errors of the other
-// nodes.
+// removeNodes removes the nodes in parallel, and calls report with the id of each removed one. It returns
+// the errors of the others.
 func removeNodes(ctx context.Context, h *node.Host, ids []string, report func(string)) error {
 	var mu sync.Mutex
 	var all error

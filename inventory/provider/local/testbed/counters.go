@@ -18,8 +18,8 @@ const (
 	countersTime = 5 * time.Second       // the limit of one read
 )
 
-// refreshCounters waits for the reads up to countersWait. If a read takes longer, get reports
-// the previous counters of that network.
+// refreshCounters reads the outdated counters of the nodes' networks, and waits for them up to
+// countersWait. If a read takes longer, get reports the previous counters of that network.
 func (t *Testbed) refreshCounters(nodes []*nodeController) {
 	var waits []chan struct{}
 	seen := map[*network]bool{}
@@ -131,6 +131,7 @@ func (n *network) recordOverruns(losses map[string]uint64) {
 	}
 }
 
+// overrunMessage describes the packets that the node has recently lost because this host is too slow.
 func (nc *nodeController) overrunMessage() string {
 	if nc.network() == nil {
 		return ""
@@ -161,6 +162,7 @@ func (t *Testbed) watchLinks() {
 
 const linksTime = 10 * time.Second
 
+// emulatedNetworks returns the networks with links that a vswitch emulates.
 func (t *Testbed) emulatedNetworks() (all []*network) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

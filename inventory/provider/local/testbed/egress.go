@@ -24,8 +24,8 @@ const (
 
 func (t *Testbed) egressHolder() string { return t.settings.Instance + ":outbound" }
 
-// openEgress also detaches nodes that no longer exist. If the settings have no outside network,
-// it removes an earlier one.
+// openEgress opens the outside network with its saved number, or a new one, and detaches nodes that no longer
+// exist. If the settings have no outside network, it removes an earlier one.
 func (t *Testbed) openEgress() error {
 	var rec egressRecord
 	if err := readJSON(t.o.State, egressFile, &rec); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -87,7 +87,8 @@ func (t *Testbed) nameServer() string {
 	return egress.Gateway().String()
 }
 
-// attachEgress attaches the node at most once per run.
+// attachEgress attaches the running node to the outside network, unless it is attached. It saves the node's
+// number there in rec and the node's record.
 func (nc *nodeController) attachEgress(ctx context.Context, rec *record) error {
 	if nc.t.egress == nil || nc.run.hasEgress {
 		return nil

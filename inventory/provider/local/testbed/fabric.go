@@ -17,7 +17,8 @@ const fabricsFolder = "fabrics"
 // memory.
 var vswitchLimits = node.Limits{Memory: 512 << 20, PIDs: 128}
 
-// openFabric returns no error, since nodes without links work without the networks.
+// openFabric opens the networks of slices. It stores an error in fabricError, since nodes without links work
+// without the networks.
 func (t *Testbed) openFabric() {
 	h, err := fabric.Open(fabric.Options{
 		Folder: t.fabricsPath(), Instance: t.settings.Instance, Emulator: string(t.settings.Emulator), Log: t.log,
@@ -60,7 +61,7 @@ func (t *Testbed) sweepFabric() {
 	}
 }
 
-// cleanFabric requires that the instance does not run.
+// cleanFabric removes the networks of all slices. The instance must not run.
 func cleanFabric(ctx context.Context, t *Testbed) error {
 	h, err := fabric.Open(fabric.Options{Folder: t.fabricsPath(), Instance: t.settings.Instance, Log: t.log})
 	if err != nil { // no error: the rest of the host can still be cleaned, and Clean reports mounts that remain

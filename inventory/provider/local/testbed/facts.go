@@ -47,7 +47,8 @@ func (t *Testbed) updateFacts(known map[string][]string) error {
 	})
 }
 
-// imageFacts reads the host each time, since its packages change.
+// imageFacts returns what the images contain. known keeps the facts by the image's key; the host is read
+// each time, since its packages change.
 func (t *Testbed) imageFacts(known map[string][]string) (inventory.Facts, error) {
 	names, err := t.images.Names()
 	if err != nil {

@@ -36,7 +36,8 @@ func (d *foreignEndpoint) endpointName() string {
 	return endpointName(d.Hostname, strings.TrimPrefix(d.id, endpointPrefix))
 }
 
-// loadForeignEndpoints also removes damaged and temporary files.
+// loadForeignEndpoints reads the saved endpoints of other providers' nodes. It removes damaged and
+// temporary files.
 func (t *Testbed) loadForeignEndpoints() error {
 	entries, err := os.ReadDir(t.foreignDir)
 	if err != nil {
@@ -87,6 +88,8 @@ func (t *Testbed) openSavedEndpoint(id string) error {
 	return t.openForeignEndpoint(d)
 }
 
+// handleEndpoints removes, sets and reports endpoints of another provider's nodes, in this order. The answer
+// has an entry for each endpoint that was set or reported, and for each that could not be removed.
 func (t *Testbed) handleEndpoints(input json.RawMessage) (*local.EndpointsOutput, error) {
 	var q local.EndpointsInput
 	if err := json.Unmarshal(input, &q); err != nil {
@@ -107,12 +110,12 @@ func (t *Testbed) handleEndpoints(input json.RawMessage) (*local.EndpointsOutput
 			out.Endpoints = append(out.Endpoints, local.EndpointStatus{Name: name, Error: "its endpoint at the gateway cannot be removed; the testbed's operators can see why in the log"})
 		}
 	}
-	for _, ask := range q.Set {
-		is, err := t.setForeignEndpoint(q.Provider, ask)
+	for _, request := range q.Set {
+		status, err := t.setForeignEndpoint(q.Provider, request)
 		if err != nil {
-			is = local.EndpointStatus{Name: ask.Name, Error: err.Error()}
+			status = local.EndpointStatus{Name: request.Name, Error: err.Error()}
 		}
-		out.Endpoints = append(out.Endpoints, is)
+		out.Endpoints = append(out.Endpoints, status)
 	}
 	for _, name := range q.Names {
 		if d := t.foreignEndpoints[foreignEndpointID(q.Provider, name)]; d != nil {
@@ -218,7 +221,9 @@ func (t *Testbed) saveForeignEndpoint(d *foreignEndpoint) error {
 	return nil
 }
 
-// openForeignEndpoint only saves an endpoint without a target address.
+// openForeignEndpoint opens a port for the endpoint, saves the endpoint and passes it to the gateway. d.open
+// says whether that succeeded. An endpoint without a target address is only saved. After an error of the
+// gateway, the endpoint stays saved, but closed.
 func (t *Testbed) openForeignEndpoint(d *foreignEndpoint) error {
 	users, err := parseUsers(d.Users)
 	if err != nil {

@@ -58,7 +58,8 @@ var geniCommands = map[string]string{
 	"version":      "version of these commands",
 }
 
-// serveGeni returns when the listener is closed.
+// serveGeni answers geni-get in the node until the listener is closed. It limits the clients at a time and
+// their rate.
 func (nc *nodeController) serveGeni(listener net.Listener) {
 	slots, rate := make(chan struct{}, maxGeniClients), geniRate{}
 	for {
@@ -139,7 +140,8 @@ func (nc *nodeController) isExperimentUser(uid int) bool {
 	})
 }
 
-// geniAnswer returns errors for experimenters.
+// geniAnswer returns the answer to a command of geni-get. isUser is true for root and the accounts of the
+// experiment, who may read its key. The error is for experimenters.
 func (nc *nodeController) geniAnswer(command string, isUser bool) (string, error) {
 	rec := nc.snapshot()
 	users, err := parseUsers(rec.Desired.Users)
@@ -211,7 +213,8 @@ func (nc *nodeController) usageJSON(rec record) (string, error) {
 	})
 }
 
-// geniAll leaves out key and commands, and commands that fail.
+// geniAll returns the answers to all commands in one JSON object. It leaves out key and commands, and
+// commands that fail.
 func (nc *nodeController) geniAll() (string, error) {
 	all := object{}
 	for name := range geniCommands {

@@ -13,8 +13,8 @@ import (
 // maxAnswer bounds the output, in bytes; the rest is for the envelope.
 const maxAnswer = local.MaxAnswer - 1024
 
-// get returns all nodes if the request has no names. It reports a name without a node as absent.
-// It fails if the answer exceeds maxAnswer.
+// get returns the attributes of the nodes that the request names, or of all nodes if it has no names. A
+// name without a node is reported as absent. It fails if the answer exceeds maxAnswer.
 func (t *Testbed) get(input json.RawMessage) (object, error) {
 	var q struct {
 		Names []string `json:"names"`
@@ -58,6 +58,7 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 	return object{"resources": resources}, nil
 }
 
+// encodedLength returns about how many bytes r has in JSON.
 func encodedLength(r provider.Resource) (n int) {
 	text := func(s string) {
 		n += len(s) + len(`"",`)
@@ -85,7 +86,7 @@ func encodedLength(r provider.Resource) (n int) {
 	return n
 }
 
-// resource leaves out the attribute "services".
+// resource returns the node's attributes for get, without "services".
 func (nc *nodeController) resource() provider.Resource {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()

@@ -73,8 +73,8 @@ func plural(n int64, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// watchAgent returns when the run has ended. A hanging node is never killed: processes of its
-// user may be the reason, and the user may still need them.
+// watchAgent sets the node's status hangs while its agent does not answer, until the run has ended. A
+// hanging node is never killed: processes of its user may be the reason, and the user may still need them.
 func (nc *nodeController) watchAgent(ended <-chan struct{}) {
 	ctx, cancel := context.WithCancel(nc.t.ctx)
 	defer cancel()
@@ -103,9 +103,10 @@ func (nc *nodeController) watchAgent(ended <-chan struct{}) {
 	})
 }
 
-// saveDeath also counts processes that were killed for lack of memory before the death.
+// saveDeath records that the node's system ended unexpectedly, and the processes that were killed for
+// lack of memory before.
 func (nc *nodeController) saveDeath(now time.Time) {
-	nc.saveOOMKills(0, now)
+	nc.saveMemoryKills(0, now)
 	nc.saveIncident(func(inc *incidents) {
 		inc.Deaths, inc.DiedAt = inc.Deaths+1, now
 		inc.CountedKills = 0 // the next run has new cgroups
@@ -125,9 +126,9 @@ func (nc *nodeController) saveDeathWhileStopped(boot bool) {
 	nc.saveIncident(func(inc *incidents) { inc.Boots, inc.BootedAt, inc.CountedKills = inc.Boots+1, now, 0 })
 }
 
-// saveOOMKills adds extra to the number that the node's cgroups have counted since the last
-// call.
-func (nc *nodeController) saveOOMKills(extra int64, now time.Time) {
+// saveMemoryKills records how many processes of the node were killed for lack of memory since the last
+// call: those that the kernel has counted in the node's cgroups, and those that the testbed has killed.
+func (nc *nodeController) saveMemoryKills(byTestbed int64, now time.Time) {
 	counts, err := nc.t.runtime.OOMKills(nc.id)
 	if err != nil {
 		counts = 0 // its cgroups were removed
@@ -136,22 +137,22 @@ func (nc *nodeController) saveOOMKills(extra int64, now time.Time) {
 	if rec.Desired.Removing {
 		return
 	}
-	was := rec.CountedKills
+	was, killed := rec.CountedKills, byTestbed
 	if counts > was {
-		extra += counts - was
+		killed += counts - was
 	}
-	if extra == 0 && (counts == was || err != nil) {
+	if killed == 0 && (counts == was || err != nil) {
 		return // no new kill, and the same cgroups
 	}
-	if extra > 0 {
-		nc.t.log.Warn("processes of a node were killed for lack of memory", "node", nc.id, "processes", extra)
+	if killed > 0 {
+		nc.t.log.Warn("processes of a node were killed for lack of memory", "node", nc.id, "processes", killed)
 	}
 	nc.saveIncident(func(inc *incidents) {
 		if err == nil {
 			inc.CountedKills = counts
 		}
-		if extra > 0 {
-			inc.OOMKills, inc.KilledAt = inc.OOMKills+extra, now
+		if killed > 0 {
+			inc.OOMKills, inc.KilledAt = inc.OOMKills+killed, now
 		}
 	})
 }
@@ -178,16 +179,15 @@ func (t *Testbed) watchMemory() {
 		sleep(t.ctx, t.memoryTime)
 		for _, nc := range t.sortedNodes() {
 			if nc.currentStatus().pid != 0 && t.ctx.Err() == nil {
-				nc.saveOOMKills(0, time.Now())
+				nc.saveMemoryKills(0, time.Now())
 			}
 		}
 	}
 }
 
-// saveThrashingKill records that the testbed killed a process of a node that had no free
-// memory.
+// saveThrashingKill records that KillThrashing has killed a process of a node.
 func (t *Testbed) saveThrashingKill(id string) {
 	if nc := t.node(id); nc != nil {
-		nc.saveOOMKills(1, time.Now())
+		nc.saveMemoryKills(1, time.Now())
 	}
 }

@@ -11,8 +11,10 @@ import (
 	plan "patchbay/rspec/step"
 )
 
-// changeInPlace changes the interfaces and the steps of a node that exists. Steps that are the same
-// keep their results. nc.mu is held.
+// changeInPlace changes the interfaces and the steps of a node that exists, and returns the changes. Steps
+// that are the same keep their results. The journal, the interfaces and the links change before the record
+// is saved: if that fails, the record still has the old ChangeSerial, so a repeated request does the rest.
+// nc.mu is held.
 func (nc *nodeController) changeInPlace(next *desired, items *[]string, noop bool) (object, error) {
 	steps, err := parseSteps(items)
 	if err == nil {
@@ -33,25 +35,23 @@ func (nc *nodeController) changeInPlace(next *desired, items *[]string, noop boo
 	if err != nil {
 		return nil, err
 	}
-	nc.rec.Desired.SetupStage = next.SetupStage // get reports what the journal has
-	rec := nc.rec
-	rec.Steps, rec.Names = number, nc.namesFor(ifaces)
-	nc.rec.Steps = number
-	nc.setInterfaces(&rec, ifaces)
-	next.Interfaces = rec.Desired.Interfaces
-	nc.rec.Names = rec.Names
+	nc.rec.Desired.SetupStage = next.SetupStage // the journal has it, so changeDesired must not set it again
+	nc.rec.Steps, nc.rec.Names = number, nc.namesFor(ifaces)
+	next.Interfaces = nc.setInterfaces(ifaces, nc.rec.Names)
 	nc.t.changeNetwork(nc, next.SliceURN)
 	return change, nc.changeDesired(*next)
 }
 
-// replaceSteps returns the number of all steps that the node ever had.
+// replaceSteps makes steps the setup of the node, and stage its last allowed stage. It saves the steps that
+// are new in the file of steps, and then the journal. It returns the number of all steps that the node ever
+// had. It refuses new disks.
 func (nc *nodeController) replaceSteps(steps []setup.Step, stage int) (number int, err error) {
 	number = len(nc.steps.Journal().Steps)
 	before, err := nc.currentSteps()
 	if err != nil {
 		return number, fmt.Errorf("cannot read the setup: %w", err)
 	}
-	from := plan.Keep(texts(before), texts(steps))
+	from := plan.Keep(texts(before), texts(steps)) // for each step its index in before, or -1 for a new one
 	var added []setup.Step
 	for i, was := range from {
 		if was < 0 {
@@ -61,7 +61,8 @@ func (nc *nodeController) replaceSteps(steps []setup.Step, stage int) (number in
 			added = append(added, steps[i])
 		}
 	}
-	if len(added) == 0 && len(before) == len(steps) && slices.IsSorted(from) && (len(steps) == 0 || stage == nc.steps.Journal().Stage) {
+	isSameSetup := len(added) == 0 && len(before) == len(steps) && slices.IsSorted(from)
+	if isSameSetup && (len(steps) == 0 || stage == nc.steps.Journal().Stage) {
 		return number, nil
 	}
 	if len(added) > 0 {

@@ -55,8 +55,8 @@ type property struct {
 // reportedKeys are the keys of an item that get adds.
 var reportedKeys = [...]string{"mac", "emulator", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "dropped"}
 
-// parseInterfaces names the interfaces eth1, eth2 and so on, in this order. The error is for
-// experimenters.
+// parseInterfaces parses the attribute "interfaces". It names the interfaces in the node eth1, eth2 and so
+// on, in this order. The error is for experimenters.
 func parseInterfaces(items []string) ([]iface, error) {
 	size, properties, seen := 0, 0, map[string]bool{}
 	var all []iface
@@ -92,6 +92,8 @@ func parseInterfaces(items []string) ([]iface, error) {
 	return all, nil
 }
 
+// parseInterface parses and checks an item of the attribute "interfaces". Of a control interface it reads
+// only the text. The text has no keys that get adds.
 func parseInterface(item string) (iface, error) {
 	var f iface
 	var keys map[string]json.RawMessage

@@ -62,7 +62,7 @@ func publicLines(private []byte) (string, error) {
 // form, because scripts of other testbeds expect this form from geni-get key.
 const experimentBits = 2048
 
-// newExperimentKey takes a tenth of a second or more.
+// newExperimentKey returns a new private key as PEM. That takes a tenth of a second or more.
 func newExperimentKey() ([]byte, error) {
 	key, err := rsa.GenerateKey(rand.Reader, experimentBits)
 	if err != nil {
@@ -71,7 +71,8 @@ func newExperimentKey() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), nil
 }
 
-// loadOrCreateKey saves the result of generate if the file does not exist.
+// loadOrCreateKey reads a private key from its file. If the file does not exist, it saves and returns the
+// result of generate; if generate fails, it returns that error.
 func loadOrCreateKey(dir, name string, generate func() ([]byte, error)) (private []byte, public string, err error) {
 	private, err = os.ReadFile(filepath.Join(dir, name))
 	if err == nil {

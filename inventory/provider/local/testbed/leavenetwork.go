@@ -26,7 +26,7 @@ func (nc *nodeController) leaveNetwork() {
 	n.rebuildAfter(wait)
 }
 
-// remove does nothing if a node has joined. A removed network is never used again: nodes that
+// remove removes the network, unless a node has joined. A removed network is never used again: nodes that
 // join later get a new one with the same id.
 func (n *network) remove(ctx context.Context) error {
 	return n.runExclusive(ctx, func() error {
@@ -63,7 +63,8 @@ func (n *network) rebuildAfter(wait time.Duration) {
 	n.timer = time.AfterFunc(wait, n.rebuild)
 }
 
-// rebuild schedules another rebuild after an error.
+// rebuild changes the links to their present plans, and removes the network if it has no nodes. After an
+// error it schedules another rebuild.
 func (n *network) rebuild() {
 	n.t.mu.Lock()
 	if n.t.closing || n.t.fabricError != nil {

@@ -21,8 +21,8 @@ func (t *Testbed) listLinks() []local.ListedLink {
 	return all
 }
 
-// listLinks subtracts the size of the properties from budget. Properties that no longer fit are
-// only counted.
+// listLinks returns the node's interfaces with their links and counters. It subtracts the size of their
+// properties from budget; properties that no longer fit are only counted.
 func (nc *nodeController) listLinks(budget *int) []local.ListedLink {
 	rec := nc.snapshot()
 	var all []local.ListedLink

@@ -17,8 +17,8 @@ import (
 // for it.
 const removeIncompleteTime = 5 * time.Second
 
-// loadState also removes nodes without a record, and releases keys and numbers that no record
-// needs.
+// loadState reads the saved state into t: nodes with their slices, and endpoints of other providers. It
+// removes nodes without a record, and releases keys and numbers that no record needs.
 func (t *Testbed) loadState() error {
 	if err := t.renameOlderFiles(); err != nil {
 		return err
@@ -39,9 +39,7 @@ func (t *Testbed) loadState() error {
 		if !t.loadNode(nc) {
 			continue
 		}
-		if err := t.joinSlice(nc, &nc.rec); err != nil {
-			return err
-		}
+		t.joinSlice(nc, &nc.rec)
 		if n := nc.rec.EgressNumber; n != 0 && t.egressNodes[n] == nil {
 			t.egressNodes[n] = nc
 		}

@@ -33,10 +33,10 @@ func (nc *nodeController) cachedManifest() *cachedManifest {
 	return &nc.manifest
 }
 
-// sendManifest calls answer, which may fetch the manifest, and holds what bounds the manifests in
-// memory until the caller has sent the text and calls release. A slice sends one at a time, so
-// that a node that reads slowly delays only its own slice. Nor does it delay the fetches of others,
-// and short manifests.
+// sendManifest calls answer, which may fetch the manifest, under the limits of manifests in memory. The
+// caller must call release after it has sent the text. A slice sends one manifest at a time, so a node
+// that reads slowly delays only its own slice. Of the limits for all slices, only that of long manifests
+// lasts until the text is sent.
 func (nc *nodeController) sendManifest(answer func() (string, error)) (text string, release func(), err error) {
 	ctx, cancel := context.WithTimeout(nc.t.ctx, manifestTime)
 	defer cancel()
@@ -60,8 +60,8 @@ func (nc *nodeController) sendManifest(answer func() (string, error)) (text stri
 	return text, func() { nc.t.longManifests.release(); slot.release() }, err
 }
 
-// fetchManifest returns the cached manifest if that is fresh, or if the manager does not answer.
-// Long manifests are not cached.
+// fetchManifest returns the manifest of the node's sliver from the manager. It returns the cached one if
+// that is fresh, or if the manager does not answer. Long manifests are not cached.
 func (nc *nodeController) fetchManifest() (string, error) {
 	sliver := nc.snapshot().Desired.SliverURN
 	if sliver == "" {
@@ -91,8 +91,8 @@ func (nc *nodeController) fetchManifest() (string, error) {
 	return "", errNoManifest
 }
 
-// askManager does not follow redirections. The socket's server must run as root or as the user
-// owner.
+// askManager gets path from the manager's HTTP server at a socket, which must run as root or as the user
+// owner. It does not follow redirections.
 func askManager(ctx context.Context, socket string, owner int, path string) ([]byte, error) {
 	transport := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxHead, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dialManager(ctx, socket, owner)
@@ -118,7 +118,7 @@ func askManager(ctx context.Context, socket string, owner int, path string) ([]b
 	return body, nil
 }
 
-// dialManager fails unless the socket's server runs as root or as the user owner.
+// dialManager connects to the socket. It fails unless the socket's server runs as root or as the user owner.
 func dialManager(ctx context.Context, socket string, owner int) (net.Conn, error) {
 	c, err := fdsocket.Dial(ctx, socket)
 	if err != nil {

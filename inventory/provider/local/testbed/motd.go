@@ -7,7 +7,8 @@ import (
 	"unicode"
 )
 
-// motd also lists the features that are missing by design.
+// motd returns the lines that users see when they log in: limits, network and commands of the node. It also
+// lists the features that are missing by design.
 func motd(rec record, id string, outbound bool) []string {
 	l := rec.Limits
 	outside := "not reachable"

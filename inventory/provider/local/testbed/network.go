@@ -56,7 +56,8 @@ func (t *Testbed) networkByID(id string) *network {
 	return n
 }
 
-// members leaves out nodes that are being removed.
+// members returns the nodes of the network with that id, with their interfaces. It leaves out nodes that are
+// being removed.
 func (t *Testbed) members(id string) []member {
 	t.mu.Lock()
 	n := t.networks[id]
@@ -167,6 +168,8 @@ func (n *network) conflictError(f *iface, planned *link) error {
 	return &userError{left.conflictMessage(f), errors.New("nodes with conflicting links were accepted at the same moment"), true}
 }
 
+// createLinks creates or changes all links of a node. Conflicts and unsupported properties are errors for
+// its user.
 func (n *network) createLinks(ctx context.Context, nc *nodeController) error {
 	planned := n.plan()
 	ifaces := nc.interfaces()
@@ -192,16 +195,16 @@ func (n *network) createLinks(ctx context.Context, nc *nodeController) error {
 	return nil
 }
 
-// createLink also changes a link whose plan has changed.
+// createLink creates the link, or changes it if its plan has changed. Without a change it does nothing.
 func (n *network) createLink(ctx context.Context, l *link) error {
 	n.mu.Lock()
-	is := n.created[l.Name]
-	same := is != nil && is.link != nil && (is.link == l || reflect.DeepEqual(is.link.Link, l.Link))
+	present := n.created[l.Name]
+	same := present != nil && present.link != nil && (present.link == l || reflect.DeepEqual(present.link.Link, l.Link))
 	switch {
 	case same:
-		is.link = l
-	case is != nil:
-		is.link = nil
+		present.link = l
+	case present != nil:
+		present.link = nil // unknown until SetLink has succeeded
 	}
 	n.mu.Unlock()
 	if same {

@@ -12,10 +12,11 @@ import (
 	"patchbay/inventory/provider/local/node"
 )
 
+// addNode adds a new node with its record and steps, saves them, and starts its controller. After an error,
+// the node does not exist.
 func (t *Testbed) addNode(id string, rec record, steps []setup.Step) error {
 	nc := t.newController(id)
-	err := nc.readInterfaces(&rec)
-	if err != nil {
+	if err := nc.readInterfaces(&rec); err != nil {
 		return err // cannot happen: apply has refused invalid interfaces
 	}
 	noDisk := t.lacksDiskSpace()
@@ -40,12 +41,9 @@ func (t *Testbed) addNode(id string, rec record, steps []setup.Step) error {
 		return provider.Refuse(provider.Failed, "the testbed is stopping; try again")
 	}
 	t.nodes[id] = nc
-	err = t.joinSlice(nc, &rec)
+	t.joinSlice(nc, &rec)
 	t.mu.Unlock()
-	if err == nil {
-		err = nc.writeFiles(&rec, steps)
-	}
-	if err != nil {
+	if err := nc.writeFiles(&rec, steps); err != nil {
 		nc.removed = true
 		nc.leaveSlice()
 		nc.leaveNetwork()
@@ -74,18 +72,21 @@ func (nc *nodeController) readInterfaces(rec *record) error {
 	if err != nil {
 		return err
 	}
-	nc.setInterfaces(rec, ifaces)
+	rec.Desired.Interfaces = nc.setInterfaces(ifaces, rec.Names)
 	return nil
 }
 
-func (nc *nodeController) setInterfaces(rec *record, ifaces []iface) {
+// setInterfaces makes ifaces the interfaces of nc, and returns their texts for the record. names has the
+// names in the node of some of them, by client_id; the others keep the name of parseInterfaces.
+func (nc *nodeController) setInterfaces(ifaces []iface, names map[string]string) (texts []string) {
 	for i := range ifaces {
-		if name := rec.Names[ifaces[i].clientID]; name != "" && !ifaces[i].control {
+		if name := names[ifaces[i].clientID]; name != "" && !ifaces[i].control {
 			ifaces[i].name = name
 		}
 	}
 	nc.ifaces.Store(&ifaces)
-	rec.Desired.Interfaces, nc.excessWeight = interfaceTexts(ifaces), excessWeight(ifaces)
+	nc.excessWeight = excessWeight(ifaces)
+	return interfaceTexts(ifaces)
 }
 
 // interfaces returns the interfaces as they were last requested.
@@ -99,6 +100,8 @@ func (nc *nodeController) interfaces() []iface {
 // network returns nil for a node that never had an interface.
 func (nc *nodeController) network() *network { return nc.net.Load() }
 
+// writeFiles creates the files of a new node: its host key, whose public part it stores in rec, its steps,
+// and last the record, without which the node does not exist.
 func (nc *nodeController) writeFiles(rec *record, steps []setup.Step) error {
 	private, public, err := newHostKey()
 	if err != nil {

@@ -57,7 +57,8 @@ func (p peerFiles) hostsLines(nc *nodeController) []string {
 	return hostname.Lines(p.peers, own, maxLines)
 }
 
-// knownHostsLines splits long lists of names and addresses into several lines.
+// knownHostsLines returns the lines of known_hosts for a node. It splits long lists of names and addresses
+// into several lines.
 func knownHostsLines(p *hostname.Peer, hostKeys string) []string {
 	called := append(slices.Clone(p.Names), p.Address.String())
 	for _, e := range p.Interfaces {

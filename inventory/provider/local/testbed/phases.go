@@ -65,7 +65,7 @@ func (nc *nodeController) allocate(r *round) result {
 		}
 		rec.ImageKey = key
 	}
-	if rec.Base == 0 {
+	if rec.Base == 0 { // so the image's key is not saved either: both are saved together
 		base, err := nc.t.userIDs.Allocate(nc.holder(), nil)
 		if errors.Is(err, hostalloc.ErrNone) {
 			return resultOf(&userError{"this host has no user ids left for nodes; remove some nodes first", err, true})
@@ -106,7 +106,8 @@ func (nc *nodeController) saveRestart(r *round) result {
 	return resultOf(asUserError("its restart cannot be saved on the disk of the host", nc.updateRecord(func(next *record) { next.Restarted, next.incidents = serial, incidents{} })))
 }
 
-// startNode also creates the disk of a new node. It fails if PID 1 has ended too often.
+// startNode starts the node if it does not run. It creates the disk of a new node, and kills what an earlier
+// run has left. It fails if PID 1 has ended too often.
 func (nc *nodeController) startNode(r *round) result {
 	if nc.run != nil {
 		return result{}
@@ -322,6 +323,8 @@ func (nc *nodeController) setUpLogins(r *round) result {
 	return nc.notConfigured(r, nc.slowAgent || nc.earlier.ranWell(), err)
 }
 
+// configureAndProve sets up the accounts of the running node if they have changed, opens its endpoint, and
+// proves that its users can log in. It stores what holds now in r and nc.run.
 func (nc *nodeController) configureAndProve(ctx context.Context, r *round) error {
 	if !r.accountsCurrent {
 		nc.reportProgress("setting up accounts")
@@ -347,6 +350,7 @@ func (nc *nodeController) configureAndProve(ctx context.Context, r *round) error
 	return err
 }
 
+// configure sends the configuration to the node's agent, and records in nc.run what the node now has.
 func (nc *nodeController) configure(ctx context.Context, r *round) error {
 	if nc.run.configured != nil {
 		nc.run.configured.peers = noPeers

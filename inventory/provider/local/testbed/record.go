@@ -100,7 +100,7 @@ func writeJSON(dir, name string, v any) error {
 	return file.Write(filepath.Join(dir, name), append(b, '\n'), 0o600)
 }
 
-// readJSON fails with fs.ErrNotExist if there is no file.
+// readJSON decodes a file into v. It fails with fs.ErrNotExist if there is no file.
 func readJSON(dir, name string, v any) error {
 	b, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {

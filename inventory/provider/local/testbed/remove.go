@@ -10,6 +10,7 @@ func (nc *nodeController) reportRemoval(*round) result {
 	return result{}
 }
 
+// removeFiles kills the node, removes its folder, and begins to remove its links.
 func (nc *nodeController) removeFiles(r *round) result {
 	ctx, cancel := context.WithTimeout(r.ctx, removeTime)
 	defer cancel()
@@ -27,6 +28,8 @@ func (nc *nodeController) removeFiles(r *round) result {
 	return result{}
 }
 
+// releaseClaims releases the node's numbers, detaches the node from the outside network, and removes it from
+// its slice and the testbed.
 func (nc *nodeController) releaseClaims(r *round) result {
 	if err := nc.releaseNumbers(nc.snapshot()); err != nil {
 		return resultOf(err)

@@ -12,7 +12,8 @@ import (
 	"patchbay/rspec/match"
 )
 
-// set returns the changes, or the error for a refused change. If noop is true, it saves nothing.
+// set carries out the updates of a request, and answers with the changes of each node, or with the error
+// of a refused one. The first update of a name counts. If noop is true, it saves nothing.
 func (t *Testbed) set(input json.RawMessage) (object, error) {
 	var q provider.Call[requestedChanges]
 	if err := json.Unmarshal(input, &q); err != nil {
@@ -33,7 +34,7 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 	var all sync.WaitGroup
 	for i, u := range q.Updates {
 		if seen[u.Name] {
-			continue // the first update of a name counts
+			continue
 		}
 		seen[u.Name] = true
 		slots <- struct{}{}
@@ -62,7 +63,8 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 	return object{"changes": changes}, nil
 }
 
-// applyUpdate returns nil if there are no changes. If noop is true, it saves nothing.
+// applyUpdate creates or changes the node, or begins to remove it, as u requests. It returns the changes,
+// or nil if there are none. If noop is true, it saves nothing.
 func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object, error) {
 	changes := u.Should
 	if changes.Ensure != nil && *changes.Ensure != provider.Present && *changes.Ensure != provider.Absent {
@@ -75,7 +77,7 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 		return nil, nil
 	case nc == nil && changes.Ensure == nil:
 		return nil, provider.Refuse(provider.Unknown, "there is no node %.80s", u.Name)
-	case nc == nil:
+	case nc == nil: // ensure is present
 		return t.createNode(u, imageNames, noop)
 	}
 	nc.mu.Lock()
@@ -148,6 +150,8 @@ func (nc *nodeController) changeDesired(next desired) error {
 	return nil
 }
 
+// createNode checks the request for a new node, and creates it. It returns its attributes as changes. If
+// noop is true, it only checks.
 func (t *Testbed) createNode(u update, imageNames []string, noop bool) (object, error) {
 	if !isID(u.Name) {
 		return nil, provider.Refuse(provider.Failed, "%.80q cannot be the name of a node; it must be a UUID", u.Name)

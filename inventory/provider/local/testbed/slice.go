@@ -25,12 +25,13 @@ const peersPause = 50 * time.Millisecond
 // 127.0.0.0/8 is on lo; 127.64.0.0/16 is for peers.
 var firstPeer = [4]byte{127, 64, 0, 1}
 
-// joinSlice gives nc an address in the slice. t.mu is held.
-func (t *Testbed) joinSlice(nc *nodeController, rec *record) error {
+// joinSlice adds nc to the network and the slice of its record, and creates them if they are missing. If
+// the address rec.Peer is unset or taken, it stores a free one there. t.mu is held.
+func (t *Testbed) joinSlice(nc *nodeController, rec *record) {
 	urn := rec.Desired.SliceURN
 	t.joinNetwork(nc, urn)
 	if urn == "" {
-		return nil
+		return
 	}
 	s := t.slices[urn]
 	if s == nil {
@@ -46,10 +47,10 @@ func (t *Testbed) joinSlice(nc *nodeController, rec *record) error {
 	}
 	s.peers[rec.Peer] = nc
 	nc.slice = s
-	return nil
 }
 
-// leaveSlice removes the slice's key after the last node.
+// leaveSlice removes nc from its slice. The last node removes the slice with its key; the slice's peers at
+// the gateway are then removed in the background.
 func (nc *nodeController) leaveSlice() {
 	t, s := nc.t, nc.slice
 	if s == nil {
@@ -102,18 +103,19 @@ func (t *Testbed) sliceByURN(urn string) *slice {
 	return t.slices[urn]
 }
 
-// experimentKey creates a missing key.
+// experimentKey returns the key of the slice: from memory, or from its file. If there is no file, it makes
+// a key and saves it. keysMu is not held while the key is made, since that is slow.
 func (s *slice) experimentKey() (experimentKey, error) {
 	s.keyMu.Lock()
 	defer s.keyMu.Unlock()
 	if s.key.public != "" {
 		return s.key, nil
 	}
-	private, public, err := s.loadKey(nil)
+	private, public, err := s.loadOrSaveKey(nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		var fresh []byte
 		if fresh, err = s.t.newKey(); err == nil {
-			private, public, err = s.loadKey(fresh)
+			private, public, err = s.loadOrSaveKey(fresh)
 		}
 	}
 	if err == nil {
@@ -182,9 +184,9 @@ func (s *slice) wakeAll() {
 	}
 }
 
-// loadKey reads the saved key of a slice that still exists. If no key is saved, it saves and
+// loadOrSaveKey reads the saved key of a slice that still exists. If no key is saved, it saves and
 // returns newKey. If newKey is nil, too, it fails with fs.ErrNotExist.
-func (s *slice) loadKey(newKey []byte) (private []byte, public string, err error) {
+func (s *slice) loadOrSaveKey(newKey []byte) (private []byte, public string, err error) {
 	s.t.keysMu.Lock()
 	defer s.t.keysMu.Unlock()
 	if s.t.sliceByURN(s.urn) != s {
@@ -228,7 +230,9 @@ func (s *slice) isBehind(nc *nodeController, version uint64) bool {
 	return false
 }
 
-// refreshPeers sends changed peers to the gateway before it returns the content of peer files.
+// refreshPeers returns the content of the files about the slice's nodes, with a new version if it has
+// changed. It first sends the changed addresses of nodes to the gateway; if that fails, the next call
+// repeats it.
 func (s *slice) refreshPeers() (peerFiles, error) {
 	s.refreshMu.Lock()
 	defer s.refreshMu.Unlock()
@@ -240,7 +244,7 @@ func (s *slice) refreshPeers() (peerFiles, error) {
 		return s.files, nil
 	}
 	next := peerFiles{version: s.files.version + 1}
-	at := map[netip.Addr]string{}
+	at := map[netip.Addr]string{} // node ids by address, for the gateway
 	s.t.mu.Lock()
 	peers := make(map[netip.Addr]*nodeController, len(s.peers))
 	var order []netip.Addr

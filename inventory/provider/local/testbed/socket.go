@@ -41,8 +41,8 @@ func newClientLimit() clientLimit {
 	return clientLimit{make(chan struct{}, maxClients+maxWaiting), make(chan struct{}, maxClients)}
 }
 
-// serveClients returns when the listener is closed. Root and other users have separate limits,
-// so that silent clients of other users do not block root.
+// serveClients answers the clients of the socket until ctx ends and the listener is closed. Root and other
+// users have separate limits, so that silent clients of other users do not block root.
 func (t *Testbed) serveClients(ctx context.Context, l net.Listener) {
 	root, others := newClientLimit(), newClientLimit()
 	for {
@@ -62,23 +62,23 @@ func (t *Testbed) serveClients(ctx context.Context, l net.Listener) {
 			conn.Close()
 			continue
 		}
-		g := others
+		limit := others
 		if peer.Uid == 0 {
-			g = root
+			limit = root
 		}
 		select {
-		case g.admitted <- struct{}{}:
+		case limit.admitted <- struct{}{}:
 		default:
 			t.log.Warn("too many clients of the socket; one is disconnected", "user", peer.Uid)
 			conn.Close()
 			continue
 		}
 		t.work.Go(func() {
-			defer func() { <-g.admitted }()
+			defer func() { <-limit.admitted }()
 			defer conn.Close()
 			select {
-			case g.active <- struct{}{}:
-				defer func() { <-g.active }()
+			case limit.active <- struct{}{}:
+				defer func() { <-limit.active }()
 			case <-t.ctx.Done():
 				return
 			}
@@ -88,6 +88,7 @@ func (t *Testbed) serveClients(ctx context.Context, l net.Listener) {
 	}
 }
 
+// serveClient answers one request of the user uid. Only root and the owner of the settings may send one.
 func (t *Testbed) serveClient(c *fdsocket.Conn, uid uint32) {
 	if err := c.SetDeadline(time.Now().Add(requestTime)); err != nil {
 		return
@@ -180,6 +181,7 @@ func (t *Testbed) checkSite(settings string) error {
 		t.o.SettingsFile, t.settings.Instance, settings)
 }
 
+// openNetwork answers with the network namespace of a running node.
 func (t *Testbed) openNetwork(name string) (a local.Answer, err error) {
 	nc, err := t.findNode(name)
 	if err != nil {
@@ -197,6 +199,7 @@ func (t *Testbed) openNetwork(name string) (a local.Answer, err error) {
 	return a, err
 }
 
+// connectAgent answers with a connection to the agent of a running node.
 func (t *Testbed) connectAgent(name string) (a local.Answer, err error) {
 	nc, err := t.findNode(name)
 	if err != nil {
@@ -249,6 +252,7 @@ func (t *Testbed) findNode(name string) (*nodeController, error) {
 	return nil, fmt.Errorf("%d nodes match %.80s, such as %s and %s; give more of the name, or of the id that patchbay-local list shows", len(found), name, label(found[0]), label(found[1]))
 }
 
+// list describes all nodes, and the endpoints of other providers' nodes.
 func (t *Testbed) list() local.List {
 	out := local.List{Instance: t.settings.Instance, Nodes: []local.Listed{}, Endpoints: t.listForeignEndpoints()}
 	if t.settings.Publish != local.Direct {

@@ -29,6 +29,8 @@ func (nc *nodeController) newRunner(j steprunner.Journal) *steprunner.Runner {
 	})
 }
 
+// loadSteps returns the runner of the node's steps with the saved journal. If no journal was saved yet, it
+// makes one from the saved steps. A damaged journal is replaced by one that runs no further step.
 func (nc *nodeController) loadSteps(rec record) *steprunner.Runner {
 	if rec.Steps == 0 {
 		return nc.newRunner(steprunner.NewJournal(nil, rec.Desired.stage()))
@@ -68,9 +70,9 @@ type stepsRun struct {
 	done chan struct{}
 }
 
-// startSteps must be called after the logins are proven. The result mustWait means that the node
-// is not ready until steps end. If wait is 0, the node waits until a step ends; otherwise at
-// most for that time.
+// startSteps runs the open steps of the setup in the background, unless they run. It must be called after
+// the logins are proven. The result mustWait means that the node is not ready until steps end. If wait is
+// 0, the node waits until a step ends; otherwise at most for that time.
 func (nc *nodeController) startSteps() (mustWait bool, wait time.Duration) {
 	if nc.steps == nil {
 		return false, 0
@@ -197,7 +199,8 @@ func (n setupNode) Save(j steprunner.Journal) error {
 	return n.nc.t.write(n.nc.dir(), journalFile, j)
 }
 
-// Assignments gives steps to the first account, and to root if the node has no account.
+// Assignments returns what the node gets of each step. Steps run for the first account, or for root if the
+// node has no account.
 func (n setupNode) Assignments() ([]setup.Assignment, error) {
 	steps, err := n.nc.readSteps()
 	if err != nil {
@@ -214,6 +217,9 @@ func (n setupNode) Assignments() ([]setup.Assignment, error) {
 	return all, nil
 }
 
+// Start delivers the files of step number to the node, and starts the step there. order is its assignment.
+// It returns the first report. The result late means that the node did not answer in time. slow gives the
+// node more time.
 func (n setupNode) Start(ctx context.Context, number int, order []byte, slow bool) (report setup.Report, late bool, err error) {
 	t, id := n.nc.t, n.nc.id
 	turns, within := t.agentCalls, t.agentTime

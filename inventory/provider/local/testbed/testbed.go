@@ -53,6 +53,7 @@ func Open(o Options) (*Testbed, error) {
 	return t, nil
 }
 
+// open locks the instance, opens what holds nodes, images and user ids, and loads the saved state.
 func (t *Testbed) open() error {
 	err := t.lock()
 	if err != nil {
@@ -167,6 +168,8 @@ func (t *Testbed) Run(ctx context.Context) error {
 
 func (t *Testbed) startGateway(o gateway.Options) (sshGateway, error) { return gateway.Start(t.ctx, o) }
 
+// serve starts all controllers and background tasks, and answers the socket's clients until ctx ends. Then
+// it ends them.
 func (t *Testbed) serve(ctx context.Context) error {
 	defer t.stopServing()
 	l, err := t.openSocket()

@@ -24,7 +24,7 @@ type user struct {
 	Keys  []string `json:"keys"`
 }
 
-// parseUsers returns errors for experimenters.
+// parseUsers parses and checks the accounts of a node. The error is for experimenters.
 func parseUsers(items []string) ([]user, error) {
 	if len(items) > maxUsers {
 		return nil, fmt.Errorf("there are %d accounts, at most %d are allowed", len(items), maxUsers)
