@@ -75,6 +75,8 @@ func Main(words []string) {
 	os.Exit(0)
 }
 
+// run carries out the words after Verb. The words about steps become arguments of setup.Main, which reads
+// os.Args and does not return.
 func run(words []string) error {
 	switch {
 	case len(words) == 1 && words[0] == "boot":
@@ -103,7 +105,7 @@ func run(words []string) error {
 		return fmt.Errorf("unknown words %q", words)
 	}
 	setup.Main()
-	return nil
+	return nil // not reached
 }
 
 // startStep starts the step whose assignment is the input, and prints its first report. The step
@@ -220,7 +222,9 @@ func parse(text []byte) (c Config, err error) {
 	return c, err
 }
 
-// apply also removes what only the earlier Config had; nil for none.
+// apply configures the node as the Config in text says, and records the result. It also removes what only
+// the earlier Config had; nil for none. It fails if the node would be unusable, or a link better than
+// requested; other errors are problems in the result.
 func apply(text, earlier []byte) (done applied, err error) {
 	c, err := parse(text)
 	if err != nil {
@@ -261,7 +265,9 @@ func apply(text, earlier []byte) (done applied, err error) {
 	return done, os.WriteFile(appliedFile, out, 0o600)
 }
 
-// setInterface leaves addresses and queues of users alone.
+// setInterface gives the interface with the MAC of i its addresses, MTU, delay and loss, and switches it on.
+// before is the interface in the earlier Config: only its addresses and delay are removed, so those of users
+// stay.
 func setInterface(i, before Interface) error {
 	mac, err := net.ParseMAC(i.MAC)
 	if err != nil {
@@ -271,48 +277,47 @@ func setInterface(i, before Interface) error {
 	if err != nil {
 		return err
 	}
-	for _, link := range links {
-		if link.Attrs().HardwareAddr.String() != mac.String() {
+	n := slices.IndexFunc(links, func(l netlink.Link) bool { return l.Attrs().HardwareAddr.String() == mac.String() })
+	if n < 0 {
+		return fmt.Errorf("the node has no interface with the address %s", i.MAC)
+	}
+	link := links[n]
+	for _, a := range before.Addresses {
+		if slices.Contains(i.Addresses, a) {
 			continue
 		}
-		for _, a := range before.Addresses {
-			if slices.Contains(i.Addresses, a) {
-				continue
-			}
-			from, err := addressOf(a)
-			if err == nil {
-				err = netlink.AddrDel(link, from)
-			}
-			if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
-				return err
-			}
+		from, err := addressOf(a)
+		if err == nil {
+			err = netlink.AddrDel(link, from)
 		}
-		for _, a := range i.Addresses {
-			to, err := addressOf(a)
-			if err != nil {
-				return err
-			}
-			if err := netlink.AddrReplace(link, to); err != nil {
-				return err
-			}
+		if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			return err
 		}
-		if i.MTU > 0 && link.Attrs().MTU != i.MTU {
-			if err := netlink.LinkSetMTU(link, i.MTU); err != nil {
-				return err
-			}
-		}
-		switch {
-		case i.Delay > 0 || i.Loss > 0:
-			err = delayFrames(link, i.Delay, i.Loss)
-		case before.Delay > 0 || before.Loss > 0:
-			err = stopDelay(link)
-		}
+	}
+	for _, a := range i.Addresses {
+		to, err := addressOf(a)
 		if err != nil {
 			return err
 		}
-		return netlink.LinkSetUp(link)
+		if err := netlink.AddrReplace(link, to); err != nil {
+			return err
+		}
 	}
-	return fmt.Errorf("the node has no interface with the address %s", i.MAC)
+	if i.MTU > 0 && link.Attrs().MTU != i.MTU {
+		if err := netlink.LinkSetMTU(link, i.MTU); err != nil {
+			return err
+		}
+	}
+	switch {
+	case i.Delay > 0 || i.Loss > 0:
+		err = delayFrames(link, i.Delay, i.Loss)
+	case before.Delay > 0 || before.Loss > 0:
+		err = stopDelay(link)
+	}
+	if err != nil {
+		return err
+	}
+	return netlink.LinkSetUp(link)
 }
 
 func addressOf(text string) (*netlink.Addr, error) {
@@ -453,6 +458,7 @@ func awaitServer(limit time.Duration) error {
 	}
 }
 
+// tryServer fails unless an SSH server answers at port 22 of the node.
 func tryServer() error {
 	c, err := net.DialTimeout("tcp", "127.0.0.1:22", time.Second)
 	if err != nil {
