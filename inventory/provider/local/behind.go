@@ -34,6 +34,7 @@ func RunBehind(dir, name, executable, argument string, stdin io.Reader, stdout i
 	return c.runBehind(executable, argument, stdin, stdout)
 }
 
+// runBehind does the work of RunBehind with the other provider executable.
 func (c *client) runBehind(executable, argument string, stdin io.Reader, stdout io.Writer) error {
 	action, err := c.action(argument)
 	if err != nil {
@@ -80,6 +81,7 @@ const maxOther = MaxAnswer
 // ended.
 const otherDelay = time.Second
 
+// call runs the other provider for an action, and returns its answer.
 func (b *behind) call(ctx context.Context, action string, input []byte) ([]byte, error) {
 	path := b.other
 	if !filepath.IsAbs(path) {
@@ -179,7 +181,7 @@ func (b *behind) checkOwnAttributes(metadata map[string]any, companion string) e
 	attributes, _ := metadata["attributes"].(map[string]any)
 	for _, line := range []string{`users: {type: "array[string]"}`, `login: {type: "array[string]", kind: r}`, "proxy: {type: string, kind: r}"} {
 		if name, _, _ := strings.Cut(line, ":"); attributes[name] == nil {
-			return fmt.Errorf("%s.yaml: the attributes lack %s; add the line %s, or move the key provider to %s, for which it is added automatically", b.name, name, line, companion)
+			return fmt.Errorf("%s.yaml: the attributes lack %s; add the line %s, or move everything under provider to %s, for which it is added automatically", b.name, name, line, companion)
 		}
 	}
 	return nil
@@ -239,31 +241,31 @@ func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) 
 		_, err := out.Write(text)
 		return err
 	}
-	ask := EndpointsInput{Provider: b.name, Names: asked.Names}
-	there := map[string]entry{}
+	request := EndpointsInput{Provider: b.name, Names: asked.Names}
+	nodes := map[string]entry{} // that exist; nil: the node has an error, so its endpoint stays
 	for _, e := range answer.Resources {
-		if name := e.text(provider.AttrName); !isSet(e["error"]) && e.text(provider.AttrEnsure) != provider.Absent {
-			there[name] = e
+		if name := e.text(provider.AttrName); isSet(e["error"]) {
+			nodes[name] = nil
+		} else if e.text(provider.AttrEnsure) != provider.Absent {
+			nodes[name] = e
 			if len(asked.Names) == 0 {
-				ask.Names = append(ask.Names, name)
+				request.Names = append(request.Names, name)
 			}
-		} else if isSet(e["error"]) {
-			there[name] = nil
 		}
 	}
 	for _, name := range asked.Names {
-		if _, ok := there[name]; !ok {
-			ask.Remove = append(ask.Remove, name)
+		if _, ok := nodes[name]; !ok {
+			request.Remove = append(request.Remove, name)
 		}
 	}
-	maps.DeleteFunc(there, func(_ string, e entry) bool { return e == nil })
-	ask.Set = b.endpoints(ctx, there)
-	endpoints, err := b.callEndpoints(ctx, ask)
+	maps.DeleteFunc(nodes, func(_ string, e entry) bool { return e == nil })
+	request.Set = b.endpoints(ctx, nodes)
+	endpoints, err := b.callEndpoints(ctx, request)
 	if err != nil {
 		return provider.WriteAnswer(out, provider.Failure(err))
 	}
 	for _, d := range endpoints {
-		if e := there[d.Name]; e != nil {
+		if e := nodes[d.Name]; e != nil {
 			b.addEndpoint(e, d)
 		}
 	}
@@ -325,6 +327,7 @@ func splitUser(login string) (user, hostPort string) {
 	return "", login
 }
 
+// callEndpoints sets, removes and reads endpoints at the testbed.
 func (b *behind) callEndpoints(ctx context.Context, ask EndpointsInput) ([]EndpointStatus, error) {
 	input, err := json.Marshal(ask)
 	if err != nil {

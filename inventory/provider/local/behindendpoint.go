@@ -32,9 +32,9 @@ func (b *behind) endpoints(ctx context.Context, nodes map[string]entry) []Endpoi
 		if len(logins) == 0 || e.text(provider.AttrProxy) != "" {
 			continue // the node has no login yet, or its own gateway
 		}
-		ask := EndpointRequest{Name: name, Hostname: e.text(provider.AttrHostname)}
+		request := EndpointRequest{Name: name, Hostname: e.text(provider.AttrHostname)}
 		if b.users {
-			ask.Users = e.strings(provider.AttrUsers)
+			request.Users = e.strings(provider.AttrUsers)
 		}
 		_, target := splitUser(logins[0])
 		places <- struct{}{}
@@ -47,8 +47,8 @@ func (b *behind) endpoints(ctx context.Context, nodes map[string]entry) []Endpoi
 				fmt.Fprintf(b.stderr, "warn: the address of node %s cannot be found: %v\n", name, err)
 				return
 			}
-			ask.Address = address
-			all = append(all, ask)
+			request.Address = address
+			all = append(all, request)
 		})
 	}
 	work.Wait()

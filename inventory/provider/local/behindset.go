@@ -24,7 +24,7 @@ func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) 
 	_ = json.Unmarshal(q.Ral, &dry)
 	users := map[string]json.RawMessage{} // as requested
 	was := map[string]json.RawMessage{}
-	remember := EndpointsInput{Provider: b.name}
+	request := EndpointsInput{Provider: b.name}
 	theirs := []entry{}
 	for _, u := range q.Updates {
 		name := u.text(provider.AttrName)
@@ -33,7 +33,7 @@ func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) 
 		_ = json.Unmarshal(u["is"], &is)
 		if isSet(should[provider.AttrUsers]) {
 			users[name], was[name] = should[provider.AttrUsers], is[provider.AttrUsers]
-			remember.Set = append(remember.Set, EndpointRequest{Name: name, Users: should.strings(provider.AttrUsers)})
+			request.Set = append(request.Set, EndpointRequest{Name: name, Users: should.strings(provider.AttrUsers)})
 		}
 		if !b.users {
 			delete(should, provider.AttrUsers)
@@ -46,8 +46,8 @@ func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) 
 		}
 	}
 	refused := map[string]string{}
-	if len(remember.Set) > 0 && !dry.Noop {
-		endpoints, err := b.callEndpoints(ctx, remember)
+	if len(request.Set) > 0 && !dry.Noop {
+		endpoints, err := b.callEndpoints(ctx, request)
 		if err != nil {
 			return provider.WriteAnswer(out, provider.Failure(err))
 		}
@@ -82,7 +82,8 @@ func (a *setAnswer) object() object {
 	return object{"changes": a.Changes, "derive": a.Derive}
 }
 
-// passOn sends nothing if n, the number of updates, is 0.
+// passOn sends the action set with the input q to the other provider. It sends nothing if n, the number of
+// updates, is 0.
 func (b *behind) passOn(ctx context.Context, q object, n int) (a setAnswer, err error) {
 	if n == 0 {
 		return a, nil

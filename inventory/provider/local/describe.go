@@ -32,6 +32,8 @@ func (c *client) describe(out io.Writer) error {
 	return err
 }
 
+// describeSettings returns what the manager checks and shows about the testbed: its settings, or their
+// mistakes, and the images of a testbed that runs.
 func (c *client) describeSettings() (d provider.Settings) {
 	path := filepath.Join(c.dir, c.name+".yaml")
 	s, err := ReadSettings(path)

@@ -14,8 +14,8 @@ import (
 	"patchbay/schemas/yamlfile"
 )
 
-// readInstance reads only the key instance, because the other keys of the file belong to
-// another provider.
+// readInstance returns the key instance of the file at path. It reads no other key, because the other keys
+// of the file belong to another provider.
 func readInstance(path string) (string, error) {
 	file := filepath.Base(path)
 	text, err := readSmallFile(path)

@@ -47,6 +47,7 @@ func parseSettings(text []byte, file string) (Settings, error) {
 	return p.Settings, p.Err()
 }
 
+// top parses the whole file.
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{
 		"instance", "component", "public_host", "listen", "ports", "port_rest", "publish", "gateway_port",
@@ -96,6 +97,7 @@ func (p *parser) top(n *yaml.Node) {
 	})
 }
 
+// network parses the value of a key about networks.
 func (p *parser) network(key string, n *yaml.Node) {
 	switch key {
 	case "forward_to":
@@ -158,7 +160,7 @@ func (p *parser) networks(n *yaml.Node, key string) []netip.Prefix {
 	})
 }
 
-// list accepts at most limit entries. The parameter read returns the value of an entry, or
+// list parses a list of at most limit entries. The parameter read returns the value of an entry, or
 // an error text.
 func list[T any](p *parser, n *yaml.Node, key string, limit int, read func(text string) (T, string)) (all []T) {
 	items := p.Items(n, key)
@@ -239,6 +241,7 @@ func (p *parser) ports(n *yaml.Node) {
 	p.FirstPort, p.LastPort = first, last
 }
 
+// types parses the list of sliver types. A type with a mistake is left out.
 func (p *parser) types(n *yaml.Node) {
 	p.SliverTypes = nil
 	seen := map[string]bool{}

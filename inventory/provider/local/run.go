@@ -41,6 +41,7 @@ type client struct {
 	behind bool
 }
 
+// run answers the call in argument: describe itself, any other action by the testbed.
 func (c *client) run(argument string, in io.Reader, out io.Writer) error {
 	action, err := c.action(argument)
 	if err != nil {
@@ -73,8 +74,8 @@ func limit(action string) time.Duration {
 	return setTime
 }
 
-// requestTestbed returns errors whose text is for experimenters. Details for operators go
-// to standard error.
+// requestTestbed sends a request to the testbed, and returns the output of the answer. The error is for
+// experimenters. Details for operators go to standard error.
 func (c *client) requestTestbed(ctx context.Context, r Request) (json.RawMessage, error) {
 	path := filepath.Join(c.dir, c.name+".yaml")
 	instance, err := c.instance(path)
