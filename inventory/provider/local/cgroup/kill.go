@@ -29,8 +29,8 @@ func (t *Tree) Kill(ctx context.Context, id string) error {
 	return t.killEach(ctx, id)
 }
 
-// killEach is for hosts that have only version 1 of cgroups. It freezes the group, so
-// that no new processes start.
+// killEach kills the processes of id one by one, on hosts that have only version 1 of cgroups. It freezes the
+// group, so that no new processes start.
 func (t *Tree) killEach(ctx context.Context, id string) error {
 	freezer := slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has("freezer") })
 	if freezer >= 0 {
@@ -49,7 +49,7 @@ func (t *Tree) killEach(ctx context.Context, id string) error {
 	return err
 }
 
-// freeze retries until ctx ends. A missing group is no error.
+// freeze freezes the group in the folder dir. It retries until ctx ends. A missing group is no error.
 func freeze(ctx context.Context, dir string) error {
 	for {
 		err := write(dir, "freezer.state", "FROZEN")

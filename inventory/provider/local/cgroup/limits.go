@@ -54,7 +54,7 @@ func (t *Tree) Update(id string, l Limits) error {
 	return errors.Join(write(dir, "pids.max", all), write(filepath.Join(dir, jobsLeaf), "pids.max", jobs))
 }
 
-// setCPU treats 0 as no limit.
+// setCPU limits the processor time of a group; 0 means no limit.
 func setCPU(h hierarchy, dir string, cpus float64) error {
 	quota := int64(cpus * period)
 	if cpus > 0 {
@@ -82,7 +82,7 @@ func setWeight(h hierarchy, dir string, times int) error {
 	return write(dir, "cpu.shares", strconv.Itoa(1024*times))
 }
 
-// setMemory includes swap in the limit; 0 bytes mean no limit.
+// setMemory limits the memory of a group, with swap; 0 bytes mean no limit.
 func setMemory(h hierarchy, dir string, bytes int64) error {
 	if h.v2 {
 		most, swap := "max", "max"

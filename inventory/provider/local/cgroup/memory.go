@@ -65,8 +65,9 @@ func (t *Tree) Memory(id string) (Memory, error) {
 	return m, err
 }
 
-// stalled reads the hierarchy of version 2, which has the value even if a hierarchy of
-// version 1 has the memory controller.
+// stalled returns the share of the last ten seconds in which all processes of id waited for memory, 0 to 1. It
+// reads the hierarchy of version 2, which has the value even if a hierarchy of version 1 has the memory
+// controller.
 func (t *Tree) stalled(id string) float64 {
 	for _, h := range t.all {
 		if !h.v2 {

@@ -36,8 +36,8 @@ var limiting = [...]string{"cpu", "memory", "pids"}
 // any, and each of version 1 that has a limiting controller. Without version 2 it also
 // requires the controller freezer. The hierarchy of version 2 comes first.
 func detect(mountinfo io.Reader) ([]hierarchy, error) {
-	var two *hierarchy
-	var one []hierarchy
+	var v2 *hierarchy
+	var v1 []hierarchy
 	seen := make(map[string]bool) // by device: a tree can be mounted twice
 	lines := bufio.NewScanner(mountinfo)
 	for lines.Scan() {
@@ -50,14 +50,14 @@ func detect(mountinfo io.Reader) ([]hierarchy, error) {
 		switch kind[0] {
 		case "cgroup":
 			seen[mount[2]] = true
-			one = append(one, hierarchy{path: path, controllers: strings.Split(kind[2], ",")})
+			v1 = append(v1, hierarchy{path: path, controllers: strings.Split(kind[2], ",")})
 		case "cgroup2":
 			seen[mount[2]] = true
 			b, err := os.ReadFile(filepath.Join(path, "cgroup.controllers"))
 			if err != nil {
 				return nil, fmt.Errorf("cannot read the controllers of %s: %w", path, err)
 			}
-			two = &hierarchy{path: path, v2: true, controllers: strings.Fields(string(b))}
+			v2 = &hierarchy{path: path, v2: true, controllers: strings.Fields(string(b))}
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -65,12 +65,12 @@ func detect(mountinfo io.Reader) ([]hierarchy, error) {
 	}
 	var all []hierarchy
 	wanted := limiting[:]
-	if two != nil {
-		all = append(all, *two)
+	if v2 != nil {
+		all = append(all, *v2)
 	} else {
 		wanted = append(slices.Clone(wanted), "freezer")
 	}
-	all = append(all, one...)
+	all = append(all, v1...)
 	for i := range all {
 		all[i].controllers = slices.DeleteFunc(all[i].controllers, func(c string) bool {
 			return !slices.Contains(wanted, c)

@@ -23,8 +23,8 @@ func (t *Tree) Start(id string, c *exec.Cmd) error {
 	return <-done
 }
 
-// start must run on a thread that ends afterwards, since start may move that thread to
-// a group of the node.
+// start starts c in the group of id. It must run on a thread that ends afterwards, since start may move that
+// thread to the group.
 func (t *Tree) start(id string, c *exec.Cmd) error {
 	for _, h := range t.all {
 		if !h.v2 {

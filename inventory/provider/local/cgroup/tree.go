@@ -101,6 +101,7 @@ func retryMissing(f func() error) (err error) {
 	return err
 }
 
+// makeParents creates the groups above those of nodes, with their controllers, and limits all nodes together.
 func (t *Tree) makeParents() error {
 	t.parents.Lock()
 	defer t.parents.Unlock()
@@ -151,7 +152,8 @@ func (t *Tree) Make(id string, limits Limits) error {
 	})
 }
 
-// createGroup may leave some of the groups after an error.
+// createGroup creates the groups of id in all hierarchies, and sets their limits. After an error, some of the
+// groups may remain.
 func (t *Tree) createGroup(id string, limits Limits) error {
 	for _, h := range t.all {
 		if err := os.Mkdir(t.dir(h, id), 0o755); err != nil {
@@ -235,6 +237,7 @@ func (t *Tree) Close() error {
 	return errors.Join(errs...)
 }
 
+// removeAll removes a group and the groups below it. A missing group is no error.
 func removeAll(dir string) error {
 	err := unix.Rmdir(dir)
 	if err == nil || err == unix.ENOENT {
