@@ -33,6 +33,7 @@ func updateFile(path string, current, text []byte, mode fs.FileMode) error {
 	return writeFile(path, text, mode, uid, gid)
 }
 
+// writeFile creates a file with this content, mode and owner, and then renames it to path.
 func writeFile(path string, text []byte, mode fs.FileMode, uid, gid int) (err error) {
 	fresh := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".patchbay")
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {

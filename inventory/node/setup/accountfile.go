@@ -78,6 +78,7 @@ func lockAccounts(etc string) (unlock func(), err error) {
 	}
 }
 
+// readAccounts reads the account files, and the ids that the node's agent has reserved. A missing file is empty.
 func (f *folders) readAccounts() (*accountFiles, error) {
 	files := &accountFiles{}
 	for _, a := range []struct {

@@ -207,6 +207,7 @@ func (w *writer) reportProgress(progress string) {
 	w.report("unpacking, " + progress)
 }
 
+// writeHardLink makes name another name of the entry's target.
 func (w *writer) writeHardLink(name string, e *entry) error {
 	first, err := cleanName(e.target)
 	if err != nil || first == name {
