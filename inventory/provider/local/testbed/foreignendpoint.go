@@ -266,6 +266,8 @@ func (t *Testbed) openForeignEndpoint(d *foreignEndpoint) error {
 	return err
 }
 
+// removeForeignEndpoint removes an endpoint from the gateway, then its file, and then releases its port. An
+// unknown endpoint is no error. t.foreignMu is held.
 func (t *Testbed) removeForeignEndpoint(id string) error {
 	d := t.foreignEndpoints[id]
 	if d == nil {

@@ -237,8 +237,8 @@ func (nc *nodeController) replaceLostKey(r *round) result {
 	}))
 }
 
-// replaceKeyOfRemoved does the same for the users of a node that is being removed, if they have
-// no other node of the slice.
+// replaceKeyOfRemoved replaces the key of the slice when a node is removed, if a user of the node has no
+// other node of the slice. Without other nodes, the key is removed later.
 func (nc *nodeController) replaceKeyOfRemoved(r *round) result {
 	if nc.slice == nil || nc.keyReplaced {
 		return result{}
