@@ -104,6 +104,7 @@ func Raise(folder string, log *slog.Logger) error {
 	return raise(root, list, folder, log)
 }
 
+// raise does the work of Raise with the settings in list. It records an old value before it writes the new one.
 func raise(root string, list []setting, folder string, log *slog.Logger) error {
 	n, err := readRecord(folder)
 	if err != nil {
@@ -203,6 +204,7 @@ func Limits() ([]Limit, error) {
 	return limits(root, list), nil
 }
 
+// limits describes the present and wanted value of each setting, and whether this process can raise it.
 func limits(root string, list []setting) (all []Limit) {
 	for _, s := range list {
 		now, err := read(root, s.name)
