@@ -41,6 +41,7 @@ func (h *Host) AttachEnd(ctx context.Context, slice, link, end string, node Name
 	return nil
 }
 
+// attachEnd makes the interface of end i in the node, unless it exists, and connects its port to the link.
 func (s *slice) attachEnd(m *made, i int, node Namespace) error {
 	// The kernel's id of the node's namespace does not change while the namespace exists.
 	// A port to a namespace that the kernel is removing has no such id, so a port with the
@@ -131,8 +132,8 @@ func (n *network) number(other Namespace) (int, error) {
 // port creates a veth pair to a node, and returns the fabric's side. Both sides are
 // switched off. port removes another device of the node that has the interface's name.
 func (n *network) port(name string, e *End, node Namespace) (device, error) {
-	v := veth(name, e.IfName, e.MAC, e.carriedMTU())
-	v.PeerMTU = uint32(e.mtu())
+	v := veth(name, e.IfName, e.MAC, e.hostMTU())
+	v.PeerMTU = uint32(e.nodeMTU())
 	v.PeerNamespace = netlink.NsFd(node.Fd())
 	err := n.nl.LinkAdd(v)
 	if errors.Is(err, unix.EEXIST) {
@@ -159,8 +160,8 @@ func deleteInterface(node Namespace, name string) error {
 	return nil
 }
 
-// configureInterface configures the node's side of a veth pair. The parameter index is
-// its interface index. configureInterface reads nothing in the node.
+// configureInterface gives the node's side of a veth pair its addresses, and switches it on. The parameter
+// index is its interface index. configureInterface reads nothing in the node.
 func configureInterface(node Namespace, index int, e *End) error {
 	h, err := netlink.NewHandleAt(netns.NsHandle(node.Fd()), unix.NETLINK_ROUTE)
 	if err != nil {

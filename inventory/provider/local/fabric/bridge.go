@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bridge returns the interface index. An existing bridge is no error.
+// bridge creates a bridge, and returns its interface index. An existing bridge is no error.
 func (n *network) bridge(name, alias string) (int, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.HardwareAddr = name, localMAC(name)

@@ -49,7 +49,8 @@ func Probe(ctx context.Context) (Features, error) {
 	return a, netspace.Inside(f, func() error { return errors.Join(configureNamespace(), a.detect(n)) })
 }
 
-// detect requires a thread in the namespace of n.
+// detect tries each feature in the temporary namespace of n, and records in a those that work. The thread must
+// be in that namespace.
 func (a *Features) detect(n *network) error {
 	if _, err := n.bridge("b0", "scratch"); err != nil {
 		return fmt.Errorf("%w; links need the module bridge", err)

@@ -175,6 +175,7 @@ func (m *made) end(id string) int {
 	return slices.IndexFunc(m.link.Ends, func(e End) bool { return e.ID == id })
 }
 
+// lockSlice locks the network of a slice, and returns the function that unlocks it. It waits until ctx ends.
 func (h *Host) lockSlice(ctx context.Context, name string) (*slice, func(), error) {
 	if !isSlice(name) {
 		return nil, nil, fmt.Errorf("%q is no id of a slice; an id has 1 to 32 characters of a-z and 0-9", name)
@@ -216,7 +217,7 @@ func (h *Host) unlock(s *slice) {
 	<-s.lock
 }
 
-// open reports whether the network exists. If create is true, it creates a missing
+// open opens the network of the slice, and reports whether it exists. If create is true, it creates a missing
 // network.
 func (s *slice) open(create bool) (bool, error) {
 	if s.net != nil {

@@ -34,18 +34,18 @@ const sshPort = 22
 const (
 	inflowTable = "inflow"
 	ownSet      = "own"  // each port with the MAC address of its node's interface
-	paceSet     = "pace" // the present rate of each port
+	rateSet     = "pace" // the present rate of each port
 	cutSet      = "cut"  // the number of frames over the limit, for each port
 	mostPorts   = 1 << 16
-	// paceTime is how long the kernel remembers the rate of a port.
-	paceTime = time.Minute
+	// rateTime is how long the kernel remembers the rate of a port.
+	rateTime = time.Minute
 )
 
 // inflow holds the nftables sets of the inflow limit. newInflow sets their ids, because
 // the ids that the library assigns are unsafe with several connections.
 type inflow struct {
 	table          *nftables.Table
-	own, pace, cut *nftables.Set
+	own, rate, cut *nftables.Set
 }
 
 func newInflow() inflow {
@@ -53,15 +53,16 @@ func newInflow() inflow {
 	return inflow{
 		table: t,
 		own:   &nftables.Set{Table: t, ID: 1, Name: ownSet, KeyType: nftables.MustConcatSetType(nftables.TypeIFName, nftables.TypeEtherAddr), Concatenation: true},
-		pace:  &nftables.Set{Table: t, ID: 2, Name: paceSet, KeyType: nftables.TypeIFName, Dynamic: true, Size: mostPorts, HasTimeout: true, Timeout: paceTime},
+		rate:  &nftables.Set{Table: t, ID: 2, Name: rateSet, KeyType: nftables.TypeIFName, Dynamic: true, Size: mostPorts, HasTimeout: true, Timeout: rateTime},
 		cut:   &nftables.Set{Table: t, ID: 3, Name: cutSet, KeyType: nftables.TypeIFName, Dynamic: true, Size: mostPorts},
 	}
 }
 
-// apply keeps the elements of existing sets.
+// apply adds the sets and rules to the requests of c. It replaces the rules of an earlier version, and keeps
+// the elements of existing sets.
 func (f inflow) apply(c *nftables.Conn) error {
 	c.AddTable(f.table)
-	for _, s := range []*nftables.Set{f.own, f.pace, f.cut} {
+	for _, s := range []*nftables.Set{f.own, f.rate, f.cut} {
 		if err := c.AddSet(s, nil); err != nil {
 			return err
 		}
@@ -115,7 +116,7 @@ func (f inflow) apply(c *nftables.Conn) error {
 	limit := &expr.Limit{Type: expr.LimitTypePkts, Rate: inflowRate, Over: true, Unit: expr.LimitTimeSecond, Burst: inflowBurst}
 	c.AddRule(&nftables.Rule{Table: f.table, Chain: bounded, Exprs: []expr.Any{
 		port,
-		&expr.Dynset{SrcRegKey: 1, SetName: f.pace.Name, SetID: f.pace.ID, Operation: unix.NFT_DYNSET_OP_UPDATE, Exprs: []expr.Any{limit}},
+		&expr.Dynset{SrcRegKey: 1, SetName: f.rate.Name, SetID: f.rate.ID, Operation: unix.NFT_DYNSET_OP_UPDATE, Exprs: []expr.Any{limit}},
 		&expr.Dynset{SrcRegKey: 1, SetName: f.cut.Name, SetID: f.cut.ID, Operation: unix.NFT_DYNSET_OP_ADD, Exprs: []expr.Any{&expr.Counter{}}},
 		&expr.Verdict{Kind: expr.VerdictDrop},
 	}})
@@ -144,7 +145,7 @@ func portKey(name string) []byte {
 
 func ownKey(name, mac string) []byte { return append(append(portKey(name), mac...), 0, 0) }
 
-// readOwn creates the rules, and returns the addresses in the set own, by port.
+// readOwn creates the rules of the inflow limit, and returns the MAC addresses in the set own, by port.
 func (n *network) readOwn() (map[string]string, error) {
 	c, err := n.nftables()
 	if err != nil {

@@ -24,7 +24,8 @@ type joining struct {
 	mac        net.HardwareAddr // the only address behind the port; nil if the bridge learns or none is known
 }
 
-// join sets the alias last, so the alias marks a complete device.
+// join switches a device on, and makes it a port of its bridge. It sets the alias last, so the alias marks a
+// complete device.
 func (n *network) join(j joining) error {
 	message := up(j.index)
 	parts := []nl.NetlinkRequestData{message}

@@ -157,14 +157,16 @@ func (e *End) check() error {
 	return nil
 }
 
-func (e *End) mtu() int {
+// nodeMTU returns the first MTU of the interface in the node.
+func (e *End) nodeMTU() int {
 	if e.MTU == 0 {
 		return usualMTU
 	}
 	return e.MTU
 }
 
-func (e *End) carriedMTU() int { return max(e.mtu(), jumboMTU) }
+// hostMTU returns the MTU of the devices on the host.
+func (e *End) hostMTU() int { return max(e.nodeMTU(), jumboMTU) }
 
 func isSlice(s string) bool {
 	return len(s) >= 1 && len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""

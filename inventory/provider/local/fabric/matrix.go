@@ -54,7 +54,8 @@ type matrix struct {
 	pairs     []map[int]properties // by source, then destination
 }
 
-// newMatrix requires a valid link.
+// newMatrix returns the properties of a valid link for each pair of ports. Later shapes override earlier
+// ones.
 func newMatrix(l Link) *matrix {
 	m := &matrix{n: len(l.Ends), ports: len(l.Ends), hasShapes: len(l.Shapes) > 0}
 	if l.Shared != "" {
@@ -116,6 +117,7 @@ type sum struct {
 	restPort          bool         // at each port, latency and loss are equal for all sources
 }
 
+// sum finds out which kinds of properties the link has, and whether each port alone can apply them.
 func (m *matrix) sum() sum {
 	s := sum{ports: make([]properties, m.ports), ratePort: true, restPort: true}
 	if !m.hasShapes {

@@ -218,16 +218,18 @@ func (n *network) remove(list []device) error {
 	const few = 8
 	list = slices.Clone(list)
 	bridges := slices.Clone(list)
-	err := n.removeAtOnce(slices.DeleteFunc(list, device.isBridge))
+	err := n.removeTogether(slices.DeleteFunc(list, device.isBridge))
 	for some := range slices.Chunk(slices.DeleteFunc(bridges, func(d device) bool { return !d.isBridge() }), few) {
 		if err == nil {
-			err = n.removeAtOnce(some)
+			err = n.removeTogether(some)
 		}
 	}
 	return err
 }
 
-func (n *network) removeAtOnce(list []device) error {
+// removeTogether removes devices in one request of the kernel, by their device group. A missing device is no
+// error.
+func (n *network) removeTogether(list []device) error {
 	for _, d := range list {
 		err := n.request(unix.RTM_NEWLINK, 0, about(d.index), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed)))
 		if err != nil && !errors.Is(err, unix.ENODEV) {

@@ -7,9 +7,9 @@ import (
 	"patchbay/inventory/provider/local/vswitch"
 )
 
-// paths reports false if there are too many paths. If the ports of the ends can apply all
-// properties, each end gets one path. Otherwise each pair with a rate has a path of its
-// own, and the other pairs of a source share a path if they have equal properties.
+// paths returns the paths of a link that the vswitch emulates, and false if there are too many. If the
+// ports of the ends can apply all properties, each end gets one path. Otherwise each pair with a rate has a
+// path of its own, and the other pairs of a source share a path if they have equal properties.
 func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 	name := func(i int) string {
 		if i == m.n {
@@ -59,6 +59,7 @@ func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 			list = append(list, path(a, name(i), to))
 		}
 	}
+	// Each path of a pair has one source.
 	slices.SortStableFunc(list, func(a, b vswitch.Path) int { return cmp.Compare(a.From[0], b.From[0]) })
 	return list, true
 }

@@ -113,7 +113,8 @@ func taps(link string, have map[string]device) (list []device) {
 	return list
 }
 
-// removeDevices also removes shared VLANs without members.
+// removeDevices removes the devices in have for which unwanted returns true, and then shared VLANs without
+// members.
 func (h *Host) removeDevices(s *slice, have map[string]device, unwanted func(device) bool) error {
 	var list []device
 	shared := false

@@ -34,8 +34,8 @@ func (h *Host) SetLink(ctx context.Context, l Link) (emulator string, err error)
 	return p.emulator, nil
 }
 
-// makeLink first creates the devices, then moves the ports to them, and last removes the
-// devices that are no longer needed.
+// makeLink makes the link m, or changes the link of that name to m. It first creates the devices, then
+// moves the ports to them, and last removes the devices that are no longer needed.
 func (h *Host) makeLink(ctx context.Context, s *slice, m *made) error {
 	have, err := s.net.devices()
 	if err != nil {
@@ -98,26 +98,26 @@ func (m *made) id(i int) string {
 	return m.link.Ends[i].ID
 }
 
-// mtu returns the MTU of the devices on the host for the port. For the shared VLAN's port it is the
+// hostMTU returns the MTU of the devices on the host for the port. For the shared VLAN's port it is the
 // largest of all ends.
-func (m *made) mtu(i int) int {
+func (m *made) hostMTU(i int) int {
 	if i < len(m.link.Ends) {
-		return m.link.Ends[i].carriedMTU()
+		return m.link.Ends[i].hostMTU()
 	}
 	most := 0
 	for j := range m.link.Ends {
-		most = max(most, m.mtu(j))
+		most = max(most, m.hostMTU(j))
 	}
 	return most
 }
 
 func (m *made) shaper(i int) shaper {
 	p := m.plan.ports[i]
-	return shaper{rate: p.tbf, delay: p.netem.delay, loss: p.netem.loss, mtu: m.mtu(i)}
+	return shaper{rate: p.tbf, delay: p.netem.delay, loss: p.netem.loss, mtu: m.hostMTU(i)}
 }
 
-// makeBridges adds to needed the name of each device that the link needs. existing holds
-// the slice's devices by name.
+// makeBridges creates the missing bridges of the link, and the pairs of devices that split segments. It adds to
+// needed the name of each device that the link needs. existing holds the slice's devices by name.
 func (s *slice) makeBridges(m *made, existing map[string]device, needed map[string]bool) error {
 	bridge := func(name, end string) (int, error) {
 		needed[name] = true
@@ -152,7 +152,7 @@ func (s *slice) makeBridges(m *made, existing map[string]device, needed map[stri
 		}
 		first := s.joining(m, i, 0, middle, m.device(kindBridge, ""))
 		second := s.joining(m, i, 0, own, m.device(kindOwn, m.id(i)))
-		if err := s.net.segmentBetween(name, m.device(kindCutEnd, m.id(i)), m.mtu(i), first, second); err != nil {
+		if err := s.net.segmentBetween(name, m.device(kindCutEnd, m.id(i)), m.hostMTU(i), first, second); err != nil {
 			return err
 		}
 	}
@@ -220,6 +220,8 @@ func (h *Host) vswitchEnded(slice string) {
 	}
 }
 
+// setVSwitchLink adds or changes the link in the slice's vswitch, which opens the TAPs. before is the previous
+// link or nil, and have holds the slice's devices by name.
 func (h *Host) setVSwitchLink(ctx context.Context, s *slice, m, before *made, have map[string]device) error {
 	if before == nil || !before.plan.vswitch || before.plan.segment != m.plan.segment {
 		// The vswitch opens new TAPs. Existing TAPs belong to an earlier process or are
@@ -233,7 +235,7 @@ func (h *Host) setVSwitchLink(ctx context.Context, s *slice, m, before *made, ha
 	}
 	l := vswitch.Link{ID: m.link.Name, Paths: m.plan.paths}
 	for i := range m.plan.ports {
-		l.Ports = append(l.Ports, vswitch.Port{ID: m.id(i), Open: s.net.tap(m, i), MTU: m.mtu(i)})
+		l.Ports = append(l.Ports, vswitch.Port{ID: m.id(i), Open: s.net.tap(m, i), MTU: m.hostMTU(i)})
 	}
 	return s.manager.SetLink(ctx, l)
 }

@@ -74,7 +74,7 @@ func (s shaper) packets() uint32 {
 	return uint32(min(max(bytes(rate, wait)/small, 1000), netemBytes/s.frame()))
 }
 
-// shape replaces the previous shaping of the port.
+// shape shapes what a port transmits. It replaces the previous shaping of the port.
 func (n *network) shape(index int, s shaper) error {
 	err := n.request(unix.RTM_DELQDISC, 0, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(index), Parent: netlink.HANDLE_ROOT})
 	// The kernel returns one of these errors if the port has no shaping.

@@ -23,24 +23,17 @@ func (h *Host) sharedPath(id string) string {
 	return filepath.Join(h.options.Folder, "shared", strings.ToLower(base32.StdEncoding.EncodeToString(hash[:20])))
 }
 
-// joinShared creates the shared VLAN for the first link that joins.
+// joinShared connects the link to its shared VLAN by a pair of devices between the namespaces of the slice and
+// of the VLAN. It creates the VLAN for the first link that joins. The alias is set last: a pair with both
+// aliases is complete, and any other one is created again.
 func (h *Host) joinShared(s *slice, m *made) error {
 	h.sharing.Lock()
 	defer h.sharing.Unlock()
-	far, err := openNetwork(h.sharedPath(m.link.Shared), true)
+	far, bridge, err := h.openShared(m.link.Shared)
 	if err != nil {
 		return err
 	}
 	defer far.close()
-	bridge, ok, err := far.device(sharedBridge)
-	if err != nil {
-		return err
-	}
-	if !ok || bridge.alias == "" {
-		if bridge.index, err = far.bridge(sharedBridge, alias("shared", m.link.Shared)); err != nil {
-			return err
-		}
-	}
 	name := m.device(kindUplink, uplink)
 	farName := deviceName(kindFar, s.name+" "+m.link.Name, "")
 	near, ok, err := s.net.device(name)
@@ -52,7 +45,8 @@ func (h *Host) joinShared(s *slice, m *made) error {
 		return err
 	}
 	i := len(m.link.Ends) // the index of the shared VLAN's port
-	if ok && near.alias != "" && otherOK && other.alias != "" && other.peer == near.index {
+	isComplete := ok && near.alias != "" && otherOK && other.alias != ""
+	if isComplete && other.peer == near.index {
 		return s.placePort(m, i, near)
 	}
 	delete(m.shaped, name)
@@ -66,7 +60,7 @@ func (h *Host) joinShared(s *slice, m *made) error {
 			return err
 		}
 	}
-	v := veth(name, farName, localMAC(farName), m.mtu(i))
+	v := veth(name, farName, localMAC(farName), m.hostMTU(i))
 	v.PeerNamespace = netlink.NsFd(far.file.Fd())
 	if err := s.net.nl.LinkAdd(v); err != nil {
 		return fmt.Errorf("cannot connect the shared VLAN %s: %w", m.link.Shared, err)
@@ -83,12 +77,30 @@ func (h *Host) joinShared(s *slice, m *made) error {
 	if err := far.awaitReady(farName); err != nil {
 		return err
 	}
-	if err := far.join(joining{index: other.index, master: bridge.index, alias: alias(s.name, m.link.Name), noLearning: !s.limitsLearning}); err != nil {
+	if err := far.join(joining{index: other.index, master: bridge, alias: alias(s.name, m.link.Name), noLearning: !s.limitsLearning}); err != nil {
 		return err
 	}
 	return s.placePort(m, i, near)
 }
 
+// openShared opens the network of a shared VLAN, and returns the index of its bridge. It creates both if
+// they are missing.
+func (h *Host) openShared(id string) (far *network, bridge int, err error) {
+	if far, err = openNetwork(h.sharedPath(id), true); err != nil {
+		return nil, 0, err
+	}
+	d, ok, err := far.device(sharedBridge)
+	if err == nil && (!ok || d.alias == "") {
+		d.index, err = far.bridge(sharedBridge, alias("shared", id))
+	}
+	if err != nil {
+		far.close()
+		return nil, 0, err
+	}
+	return far, d.index, nil
+}
+
+// removeUnusedShared removes all shared VLANs that no link has joined.
 func (h *Host) removeUnusedShared() error {
 	h.sharing.Lock()
 	defer h.sharing.Unlock()
@@ -105,6 +117,7 @@ func (h *Host) removeUnusedShared() error {
 	return nil
 }
 
+// removeIfUnused removes the shared VLAN at path if no link has joined it.
 func removeIfUnused(path string) error {
 	n, err := openNetwork(path, false)
 	if err != nil {

@@ -14,10 +14,11 @@ import (
 // longQueue is the queue length of a TAP that carries single packets.
 const longQueue = 4000
 
-// tap returns a function that may be called at any time, also while the slice is locked.
+// tap returns a function that creates and opens the TAP of port i. It may be called at any time, also while the
+// slice is locked.
 func (n *network) tap(m *made, i int) func() (*os.File, error) {
 	name, own := m.device(kindTAP, m.id(i)), m.device(kindOwn, m.id(i))
-	text, mtu, segment := alias(m.link.Name, m.id(i)), m.mtu(i), m.plan.segment
+	text, mtu, segment := alias(m.link.Name, m.id(i)), m.hostMTU(i), m.plan.segment
 	return func() (f *os.File, err error) {
 		// The TAP of an earlier switch process, which is about to end, may still exist.
 		if old, ok, err := n.device(name); err != nil {
@@ -61,6 +62,7 @@ func persist(f *os.File) error {
 	return nil
 }
 
+// setTAP configures a new TAP, and makes it a port of a bridge.
 func (n *network) setTAP(name, bridge, text string, mtu int, segment bool) error {
 	master, err := n.mustDevice(bridge)
 	if err != nil {
