@@ -51,7 +51,6 @@ func commandLine(cmd Command, user account) (path string, argv, env []string, er
 	return path, argv, env, nil
 }
 
-// environment returns the variables of an account, and then those of the command.
 func environment(cmd Command, user account) ([]string, error) {
 	search := userPath
 	if user.uid == 0 {

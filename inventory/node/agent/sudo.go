@@ -137,7 +137,6 @@ func isSudoer(sudoers, group []byte, user account) (may bool) {
 	return may
 }
 
-// accountOf returns the first account with a user id.
 func accountOf(uid uint32) (account, error) {
 	passwd, err := readFile(passwdFile, fileLimit)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -26,7 +26,6 @@ func Main() {
 	os.Exit(0)
 }
 
-// runArgs runs the subcommand in args for the step in args.
 func runArgs(args []string, f folders) error {
 	if os.Geteuid() != 0 {
 		return errors.New("it must run as root")

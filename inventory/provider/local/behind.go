@@ -34,7 +34,6 @@ func RunBehind(dir, name, executable, argument string, stdin io.Reader, stdout i
 	return c.runBehind(executable, argument, stdin, stdout)
 }
 
-// runBehind does the work of RunBehind with the other provider executable.
 func (c *client) runBehind(executable, argument string, stdin io.Reader, stdout io.Writer) error {
 	action, err := c.action(argument)
 	if err != nil {

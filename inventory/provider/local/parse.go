@@ -47,7 +47,6 @@ func parseSettings(text []byte, file string) (Settings, error) {
 	return p.Settings, p.Err()
 }
 
-// top parses the whole file.
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{
 		"instance", "component", "public_host", "listen", "ports", "port_rest", "publish", "gateway_port",
@@ -97,7 +96,6 @@ func (p *parser) top(n *yaml.Node) {
 	})
 }
 
-// network parses the value of a key about networks.
 func (p *parser) network(key string, n *yaml.Node) {
 	switch key {
 	case "forward_to":
