@@ -127,8 +127,8 @@ func (h *Host) Format(ctx context.Context, size int64) error {
 	return f.Close()
 }
 
-// formattedDisk formats only one disk of each size, because a copy takes a tenth of the
-// time.
+// formattedDisk opens an empty formatted disk of a size, to copy it. It formats only one disk of each size,
+// because a copy takes a tenth of the time.
 func (h *Host) formattedDisk(ctx context.Context, size int64) (*os.File, error) {
 	name := filepath.Join(disksFolder, strconv.FormatInt(size, 10))
 	h.disks.Lock()

@@ -82,6 +82,7 @@ func (h *Host) CheckAgent(ctx context.Context, id string) error {
 	return nil
 }
 
+// writeRecord records the process pid as the node's PID 1.
 func (h *Host) writeRecord(id string, pid int) (Running, error) {
 	started, _, err := ProcessStat(pid)
 	if err != nil {

@@ -111,6 +111,8 @@ func Open(state, instance string, log *slog.Logger) (*Host, error) {
 	return h, nil
 }
 
+// open opens the state folder and its subfolders, saves this executable there for nodes, removes what earlier
+// programs have left, and creates the cgroup parents.
 func (h *Host) open() (err error) {
 	if h.boot, err = bootID(); err != nil {
 		return err

@@ -64,8 +64,8 @@ func cloneMountWithin(root int, path string) (int, error) {
 	return unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 }
 
-// openWithin does not follow symbolic links. If folder is true, path must be a folder, and
-// openWithin creates a missing one.
+// openWithin opens a path below the folder root, without following symbolic links. If folder is true, path
+// must be a folder, and openWithin creates a missing one.
 func openWithin(root int, path string, folder bool) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,

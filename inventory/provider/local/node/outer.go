@@ -94,6 +94,7 @@ type nextStage struct {
 	input *os.File
 }
 
+// startInner starts the second stage in the node's new namespaces. It waits there for its input.
 func startInner(s stage, input stageInput) (nextStage, error) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -41,6 +41,8 @@ func (h *Host) RemoveVSwitchGroup(slice string) error {
 	return h.processTree.Remove(ctx, vswitchGroup+slice)
 }
 
+// joinGroup creates the cgroup of a process that is not in a node, or updates its limits, and moves the process
+// there.
 func (h *Host) joinGroup(group string, pid int, l Limits, weight int) error {
 	h.groupsMu.Lock()
 	defer h.groupsMu.Unlock()

@@ -27,7 +27,8 @@ func (h *Host) Kill(ctx context.Context, id string) error {
 	return h.kill(ctx, id)
 }
 
-// kill requires that the node's lock is held.
+// kill kills all processes of a node, removes its cgroups and its socket, and waits until its disks are unused.
+// The node's lock is held.
 func (h *Host) kill(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
@@ -143,7 +144,8 @@ func (h *Host) emptyTrash() error {
 	return err
 }
 
-// removeFolder fails if there is a subfolder, which a node's folder never has.
+// removeFolder removes a folder of the state with its files. It fails if there is a subfolder, which a node's
+// folder never has.
 func (h *Host) removeFolder(folder string) error {
 	dir, err := h.state.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -66,6 +66,7 @@ func mountDev(root int, s Spec) error {
 		[2]string{"mode", "1777"}, [2]string{"size", strconv.FormatInt(size, 10)})
 }
 
+// mountRun mounts an empty /run with the executable.
 func mountRun(root int, s Spec) error {
 	if err := mountAt(root, "run", "tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
 		[2]string{"mode", "0755"}, [2]string{"size", "32m"}, [2]string{"nr_inodes", "16k"}); err != nil {

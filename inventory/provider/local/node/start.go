@@ -63,6 +63,8 @@ func (h *Host) Start(ctx context.Context, s Spec) (Running, error) {
 	return running, nil
 }
 
+// start creates the node's cgroups, runs the stages, records PID 1, and checks that the agent answers. The disk
+// is repaired if the host was rebooted while the node ran.
 func (h *Host) start(ctx context.Context, s Spec) (r Running, err error) {
 	if err := h.tree.Make(s.ID, cgroup.Limits{CPUs: s.Limits.CPUs, Memory: s.Limits.Memory, PIDs: s.Limits.PIDs}); err != nil {
 		return r, err
@@ -88,7 +90,8 @@ func (h *Host) start(ctx context.Context, s Spec) (r Running, err error) {
 	return r, h.CheckAgent(ctx, s.ID)
 }
 
-// runStages waits until PID 1 of the node is the agent, and returns its process id.
+// runStages runs both stages of a node's start. It waits until PID 1 of the node is the agent, and returns its
+// process id. If ctx ends first, the stages are killed.
 func (h *Host) runStages(ctx context.Context, input stageInput) (int, error) {
 	id := input.Spec.ID
 	inherited, err := h.inheritedFiles(id)
@@ -153,7 +156,7 @@ func errNoReport(pid int) error {
 	return nil
 }
 
-// readReports returns when both stages have ended or become the agent. It returns the
+// readReports reads the reports of the stages until both have ended or become the agent. It returns the
 // reported id of PID 1, or a reported error.
 func readReports(f *os.File) (pid int, err error) {
 	b, err := io.ReadAll(io.LimitReader(f, maxReport))
@@ -208,7 +211,7 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// openLog truncates a log that exceeds maxLog.
+// openLog opens the log of a node. It empties a log that exceeds maxLog.
 func (h *Host) openLog(id string) (*os.File, error) {
 	f, err := h.nodes.OpenFile(filepath.Join(id, logFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
