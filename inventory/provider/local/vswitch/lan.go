@@ -46,6 +46,7 @@ func (l *lan) receive(now int64, from *port, b []byte) {
 	l.flood(now, from, b)
 }
 
+// inspect returns the addresses in a frame. ok is false if the frame may not be forwarded.
 func (l *lan) inspect(from *port, b []byte) (to, source mac, ok bool) {
 	if len(b) < l.header {
 		return to, source, false
@@ -62,6 +63,7 @@ func (l *lan) inspect(from *port, b []byte) (to, source mac, ok bool) {
 	return addresses(frame)
 }
 
+// sendTo sends a frame to one port, by the path between the ports if there is one.
 func (l *lan) sendTo(now int64, from, to *port, b []byte) {
 	p := l.pathOf[from.number][to.number]
 	if p == nil {

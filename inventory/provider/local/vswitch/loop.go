@@ -33,7 +33,7 @@ type loop struct {
 // idle is the time without frames after which memory is released.
 const idle = 2 * time.Second
 
-// newLoop does not start the loop. The parameter r is the memory budget for waiting frames.
+// newLoop creates a loop, which serve runs. The parameter r is the memory budget for waiting frames.
 func newLoop(r *memoryBudget) (l *loop, err error) {
 	l = &loop{epoll: -1, timer: -1, bell: -1, start: time.Now(), pool: chunkPool{room: r},
 		devices: make(map[int32]*device), buffer: make([]byte, bufferSize)}
@@ -97,7 +97,7 @@ func (l *loop) runJobs() {
 	}
 }
 
-// serve returns only on an error.
+// serve forwards frames, sends delayed ones when they are due, and runs jobs. It returns only on an error.
 func (l *loop) serve() error {
 	events := make([]unix.EpollEvent, 128)
 	for {
@@ -145,8 +145,8 @@ func (l *loop) sendDue() {
 	}
 }
 
-// arm returns how many milliseconds the loop may wait for an event: -1 for no limit, and 0 if a
-// frame is due already.
+// arm sets the timer to the time when the next frame is due. It returns how many milliseconds the loop may
+// wait for an event: -1 for no limit, and 0 if a frame is due already.
 func (l *loop) arm() int {
 	wait := -1
 	due, ok := l.schedule.due()

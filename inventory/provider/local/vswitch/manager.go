@@ -121,8 +121,8 @@ func (k *Manager) SetLink(ctx context.Context, l Link) error {
 	return nil
 }
 
-// openPorts keeps the device of a port that previous also has, if the device still exists. For
-// all other ports it opens a device.
+// openPorts returns the link of plan p with open devices. It keeps the device of a port that previous also
+// has, if the device still exists. For all other ports it opens a device.
 func openPorts(ports []Port, p plan, previous *servedLink) (next *servedLink, err error) {
 	had := make(map[string]*os.File)
 	if previous != nil {

@@ -31,8 +31,8 @@ type path struct {
 
 func (p *path) isImmediate() bool { return p.delay == 0 && p.rate == 0 && p.queue.first == nil }
 
-// enqueue reports whether the queue had room. The parameter bytes is the frame's size on the
-// line.
+// enqueue appends a frame with the time when it is due, and reports whether the queue had room. The parameter
+// bytes is the frame's size on the line.
 func (p *path) enqueue(now int64, e entry, bytes int) bool {
 	sent := now
 	busy, rest := p.busy, p.remainder

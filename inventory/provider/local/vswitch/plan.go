@@ -37,18 +37,19 @@ func (l *lan) configure(p plan, s *chunkPool) {
 			fresh = append(fresh, &port{id: n.ID})
 		}
 	}
-	grows := len(stay) == len(l.ports)
+	allPortsStay := len(stay) == len(l.ports)
+	// If no port is removed, all keep their numbers, which the table and the frames in flight contain.
 	slices.SortFunc(stay, func(a, b *port) int { return cmp.Compare(a.number, b.number) })
 	ports := append(stay, fresh...)
 	numbers := make(map[string]int, len(ports))
 	for i, n := range ports {
 		numbers[n.id] = i
 	}
-	paths, ways := l.makePaths(p.Paths, numbers, s)
-	was := make(map[string]*path)
-	if grows && l.header == headerOf(p) {
+	paths, pathOf := l.makePaths(p.Paths, numbers, s)
+	kept := make(map[string]*path) // whose frames in flight remain, by key
+	if allPortsStay && l.header == headerOf(p) {
 		for _, o := range l.paths {
-			was[o.key] = o
+			kept[o.key] = o
 		}
 	} else {
 		l.table = newTable()
@@ -57,9 +58,9 @@ func (l *lan) configure(p plan, s *chunkPool) {
 		l.schedule.remove(o)
 	}
 	for _, n := range paths {
-		if o := was[n.key]; o != nil {
+		if o := kept[n.key]; o != nil {
 			n.takeQueue(o)
-			delete(was, n.key)
+			delete(kept, n.key)
 		}
 	}
 	for _, o := range l.paths {
@@ -71,7 +72,7 @@ func (l *lan) configure(p plan, s *chunkPool) {
 	for _, n := range p.Ports {
 		ports[numbers[n.ID]].mtu = n.MTU
 	}
-	l.ports, l.paths, l.pathOf, l.header = ports, paths, ways, headerOf(p)
+	l.ports, l.paths, l.pathOf, l.header = ports, paths, pathOf, headerOf(p)
 	for _, n := range paths {
 		l.schedule.update(n)
 	}
@@ -90,20 +91,20 @@ func (p *path) takeQueue(previous *path) {
 	p.queue, previous.queue = previous.queue, queue{pool: previous.queue.pool}
 }
 
-// makePaths returns in ways the path of each pair of ports, by the numbers of source and
+// makePaths returns in pathOf the path of each pair of ports, by the numbers of source and
 // destination. The parameter numbers holds the ports' numbers by id.
-func (l *lan) makePaths(planned []Path, numbers map[string]int, s *chunkPool) (paths []*path, ways [][]*path) {
-	ways = make([][]*path, len(numbers))
+func (l *lan) makePaths(planned []Path, numbers map[string]int, s *chunkPool) (paths []*path, pathOf [][]*path) {
+	pathOf = make([][]*path, len(numbers))
 	if len(planned) == 0 {
 		none := make([]*path, len(numbers))
-		for i := range ways {
-			ways[i] = none
+		for i := range pathOf {
+			pathOf[i] = none
 		}
-		return nil, ways
+		return nil, pathOf
 	}
 	all := make([]int, len(numbers))
-	for i := range ways {
-		ways[i], all[i] = make([]*path, len(numbers)), i
+	for i := range pathOf {
+		pathOf[i], all[i] = make([]*path, len(numbers)), i
 	}
 	list := func(ids []string) []int {
 		if len(ids) == 0 {
@@ -119,6 +120,7 @@ func (l *lan) makePaths(planned []Path, numbers map[string]int, s *chunkPool) (p
 		key := fmt.Sprintf("%q %q %d %v %d", p.From, p.To, p.Delay, p.Loss, p.Rate)
 		paths = append(paths, &path{lan: l, delay: int64(p.Delay), loss: p.Loss, rate: p.Rate, key: key, at: -1, queue: queue{pool: s}})
 	}
+	// The most specific paths come first: listed counts whether a path lists its sources and its destinations.
 	for listed := 2; listed >= 0; listed-- {
 		for i, p := range planned {
 			if min(1, len(p.From))+min(1, len(p.To)) != listed {
@@ -127,12 +129,12 @@ func (l *lan) makePaths(planned []Path, numbers map[string]int, s *chunkPool) (p
 			to := list(p.To)
 			for _, f := range list(p.From) {
 				for _, t := range to {
-					if ways[f][t] == nil && f != t {
-						ways[f][t] = paths[i]
+					if pathOf[f][t] == nil && f != t {
+						pathOf[f][t] = paths[i]
 					}
 				}
 			}
 		}
 	}
-	return paths, ways
+	return paths, pathOf
 }

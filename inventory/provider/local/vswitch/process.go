@@ -68,8 +68,8 @@ func (p *process) sendOrderLocked(o order, files ...*os.File) (reply, error) {
 	return a, nil
 }
 
-// setLink sends the open devices of a link before its plan. It omits devices that the process
-// already has.
+// setLink adds or changes a link in the process. It sends the open devices before the plan, and omits devices
+// that the process already has.
 func (p *process) setLink(id string, l *servedLink) error {
 	missing := slices.DeleteFunc(slices.Clone(l.ports), func(port servedPort) bool { return p.sent[id][port.file] })
 	for some := range slices.Chunk(missing, fdsocket.MaxFiles) {
@@ -92,8 +92,8 @@ func (p *process) setLink(id string, l *servedLink) error {
 	return nil
 }
 
-// sendLink starts a process with all links if none runs. It makes several attempts if processes
-// die. The caller holds the lock.
+// sendLink sends a link to the process. If none runs, it starts one with all links. It makes several attempts
+// if processes die. The caller holds the lock.
 func (k *Manager) sendLink(id string) error {
 	var err error
 	for range attempts {
@@ -158,6 +158,7 @@ func (k *Manager) spawn() (*process, error) {
 	return p, nil
 }
 
+// sendAll limits a new process, and sends it all links.
 func (k *Manager) sendAll(p *process) error {
 	if k.options.SetLimits != nil {
 		if err := k.options.SetLimits(p.PID()); err != nil {

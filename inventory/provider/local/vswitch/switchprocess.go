@@ -21,7 +21,8 @@ const maxLoops = 4
 
 // Main is the main function of the switch process. It does not return.
 func Main() {
-	// The process that reads the standard error may have ended.
+	// The process must survive the end of the reader of its standard error (SIGPIPE), and of the
+	// terminal of "up" (SIGHUP).
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	if err := run(os.NewFile(3, "control"), sandbox.VSwitch); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -105,6 +106,7 @@ func (r *switchProcess) begin(o order, giveUp func(uid, gid int) error) error {
 	return nil
 }
 
+// execute carries out an order after the first one. It closes files.
 func (r *switchProcess) execute(o order, files []*os.File) error {
 	defer func() {
 		for _, f := range files {
@@ -184,7 +186,7 @@ func (r *switchProcess) unstage(link string) {
 	delete(r.staged, link)
 }
 
-// setLink uses the staged device of a port or, without one, the current device.
+// setLink adds or changes a link. A port gets its staged device or, without one, keeps its current device.
 func (r *switchProcess) setLink(id string, p plan) (err error) {
 	w := r.links[id]
 	fresh := w == nil
@@ -229,7 +231,8 @@ func (r *switchProcess) leastLoaded() *loop {
 	return best
 }
 
-// It removes from staged each descriptor that it uses.
+// setLink changes lan to the plan p, closes the devices of removed and of replaced ports, and opens the staged
+// ones. It removes from staged each descriptor that it uses.
 func (l *loop) setLink(lan *lan, p plan, staged map[string]int) {
 	before := lan.ports
 	lan.configure(p, &l.pool)

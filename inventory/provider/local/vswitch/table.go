@@ -32,6 +32,7 @@ func newTable() *table {
 	return &table{known: make(map[mac]*learnedAddress), ports: make(map[uint16]*learnedRing)}
 }
 
+// learn records that m is behind the port. If the port has maxLearned addresses, learn forgets its oldest one.
 func (t *table) learn(m mac, port uint16, now int64) {
 	l := t.known[m]
 	if l != nil && l.port == port {

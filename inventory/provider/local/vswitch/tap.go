@@ -31,6 +31,7 @@ func OpenTAP(name string, segment bool) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
+// makeTAP attaches the open file fd to a TAP. Without segment, its frames have a header of headerSize bytes.
 func makeTAP(fd int, request *unix.Ifreq, segment bool) error {
 	flags, offload := uint16(unix.IFF_TAP|unix.IFF_NO_PI), 0
 	if !segment {
@@ -49,7 +50,8 @@ func makeTAP(fd int, request *unix.Ifreq, segment bool) error {
 	return unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, offload)
 }
 
-// tapOf returns an error if the TAP was deleted, or was not opened by OpenTAP.
+// tapOf returns the name of a TAP, and whether its frames have headers. It returns an error if the TAP was
+// deleted, or was not opened by OpenTAP.
 func tapOf(f *os.File) (name string, headers bool, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
