@@ -27,6 +27,7 @@ type origin struct {
 // maxAcceptPause is the longest pause after a failed accept.
 const maxAcceptPause = time.Second
 
+// accept handles the connections of a listener until the listener is closed.
 func (g *gateway) accept(l net.Listener, at origin) {
 	var pause time.Duration
 	for {
@@ -58,6 +59,7 @@ func (g *gateway) accept(l net.Listener, at origin) {
 	}
 }
 
+// handleConnection serves a connection, or forwards it to the Address of its endpoint, until it ends.
 func (g *gateway) handleConnection(guest *pendingConn, at origin) {
 	nc := guest.nc
 	defer nc.Close()
@@ -76,9 +78,9 @@ func (g *gateway) handleConnection(guest *pendingConn, at origin) {
 	g.serve(guest, at)
 }
 
-// endpointOf returns nil if there is no endpoint. If the connection arrived at port 22
-// inside a node, its destination address selects a node of the same slice. If no node has
-// the address, the node at which the connection arrived is selected.
+// endpointOf returns the endpoint to which a connection leads, or nil if there is none. If the connection
+// arrived at port 22 inside a node, its destination address selects a node of the same slice. If no node
+// has the address, the node at which the connection arrived is selected.
 func (g *gateway) endpointOf(nc net.Conn, from origin) *endpoint {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -145,7 +147,8 @@ type pendingConn struct {
 	nc     net.Conn
 }
 
-// add evicts another connection if there are too many.
+// add records a connection that is not yet authenticated. If there are too many, it closes the oldest one of
+// the source, or of the source with the most.
 func (w *pendingConns) add(source string, nc net.Conn) *pendingConn {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -21,6 +21,7 @@ const maxExtra = 8 << 10
 // agentTime limits each call of a node's agent.
 const agentTime = 10 * time.Second
 
+// serveChannels serves all channels of a connection, at most maxChannels at a time, until it ends.
 func (c *login) serveChannels(all <-chan ssh.NewChannel) {
 	for n := range all {
 		c.transport.charge()
@@ -51,7 +52,7 @@ func (c *login) acquireSlot() bool {
 
 func (c *login) releaseSlot() { <-c.slots }
 
-// serveChannel returns when the peer has closed the channel.
+// serveChannel serves a channel by its type, until the peer has closed it.
 func (c *login) serveChannel(n ssh.NewChannel) {
 	switch name := n.ChannelType(); {
 	case name == "session" && c.kind == jump:

@@ -20,6 +20,8 @@ import (
 // errNoAgent is reported to a user when a node's agent cannot be reached.
 var errNoAgent = errors.New("the node does not answer: the node or the testbed is stopped")
 
+// run starts the command in the node, copies its input and output, and reports its exit status. It then ends
+// the session. If the session ended before the command had started, run only closes what it has opened.
 func (s *session) run(cmd agent.Command) {
 	cmd.Env = append(s.c.environment(), s.env...)
 	if s.forward {
@@ -67,8 +69,8 @@ func (c *login) environment() []string {
 	}
 }
 
-// exec returns our ends of stdin, stdout and stderr in files. A command with a terminal
-// has none.
+// exec starts the command in the node. It returns our ends of stdin, stdout and stderr in files. A command
+// with a terminal has none.
 func (s *session) exec(cmd agent.Command) (p command, files []*os.File, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()
@@ -97,6 +99,7 @@ func (s *session) exec(cmd agent.Command) (p command, files []*os.File, err erro
 	return p, ours, nil
 }
 
+// pipes returns both ends of the pipes for stdin, stdout and stderr, in this order.
 func pipes() (ours, theirs []*os.File, err error) {
 	for i := range 3 {
 		r, w, err := os.Pipe()
@@ -113,8 +116,8 @@ func pipes() (ours, theirs []*os.File, err error) {
 	return ours, theirs, nil
 }
 
-// transfer reports the command's exit after all output is sent. Without a terminal,
-// background processes that hold the output open keep the session open, as with OpenSSH.
+// transfer copies the input and output of a command, and reports its exit after all output is sent. Without a
+// terminal, background processes that hold the output open keep the session open, as with OpenSSH.
 func (s *session) transfer(p command, files []*os.File) {
 	var e agent.Exit
 	var err error

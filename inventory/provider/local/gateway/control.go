@@ -120,6 +120,7 @@ type connectionResult struct {
 	err  error
 }
 
+// request asks the Manager for a connection to a node, and waits for it until ctx ends.
 func (a *connectionRequests) request(ctx context.Context, s *sender, kind, node string) (*os.File, error) {
 	if err := a.acquire(ctx, node); err != nil {
 		return nil, err
@@ -153,7 +154,8 @@ func (a *connectionRequests) request(ctx context.Context, s *sender, kind, node 
 	}
 }
 
-// acquire takes a slot of the node's queue before it takes a global slot.
+// acquire waits for a slot of the node's queue, and then for a global slot. So requests for one node cannot
+// take all global slots.
 func (a *connectionRequests) acquire(ctx context.Context, node string) error {
 	a.mu.Lock()
 	if a.slots == nil {
@@ -202,6 +204,7 @@ func (a *connectionRequests) dropUser(node string) {
 	}
 }
 
+// deliver passes the Manager's answer to the request that waits for it.
 func (a *connectionRequests) deliver(o order, files []*os.File) {
 	a.mu.Lock()
 	ask := a.open[o.Number]

@@ -13,7 +13,8 @@ import (
 // drainTime limits the delivery of data that a peer sent before it closed the channel.
 const drainTime = time.Minute
 
-// joinChannel returns when both directions have ended or the peer has closed the channel.
+// joinChannel copies between a channel and a connection. It returns when both directions have ended or the
+// peer has closed the channel.
 func (c *login) joinChannel(ch ssh.Channel, requests <-chan *ssh.Request, nc net.Conn) {
 	in, out := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -77,7 +78,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// copyGrowing returns the error of a read or write, which is io.EOF at the end of r. The
+// copyGrowing copies r to w. It returns the error of a read or write, which is io.EOF at the end of r. The
 // buffer starts small and grows with the data.
 func copyGrowing(w io.Writer, r io.Reader) error {
 	b := make([]byte, 2<<10)
@@ -107,6 +108,7 @@ func closeWrite(nc net.Conn) {
 	nc.Close()
 }
 
+// forward copies between a connection and the Address of an endpoint, without authentication.
 func (g *gateway) forward(guest *pendingConn, d *endpoint) {
 	nc, source := guest.nc, guest.source
 	c := &login{g: g, kind: raw, node: d.node, slice: d.slice, user: source, to: d.address, stop: nc.Close}
@@ -123,7 +125,7 @@ func (g *gateway) forward(guest *pendingConn, d *endpoint) {
 	copyBothWays(nc, to, drainTime)
 }
 
-// copyBothWays returns when both directions have ended, and closes both connections. After
+// copyBothWays copies in both directions until both have ended, and closes both connections. After
 // the first direction has ended, the other one may continue for the duration drain.
 func copyBothWays(a, b net.Conn, drain time.Duration) {
 	end := func() {

@@ -132,7 +132,7 @@ type fingerprint [sha256.Size]byte
 // nodes of a key with it.
 type index map[fingerprint]map[string]int
 
-// add takes the delta 1 to add the accounts of d, and -1 to remove them.
+// add adds the keys of d's accounts to the index if delta is 1, and removes them if it is -1.
 func (x index) add(d *endpoint, delta int) {
 	for _, list := range d.accounts {
 		for _, k := range list {

@@ -159,8 +159,9 @@ func (f *forwards) listen(c *login, network, address string) (net.Listener, erro
 	return l, err
 }
 
-// forwardTCP relies on the agent to check which addresses exist and which ports the
-// account may use.
+// forwardTCP opens the listener in the node that a client requests (ssh -R), and forwards its connections to
+// the client. It returns success, and the answer with the chosen port if the client requested port 0. The
+// agent checks which addresses exist and which ports the account may use.
 func (c *login) forwardTCP(payload []byte, f *forwards) (bool, []byte) {
 	var at tcpForward
 	if ssh.Unmarshal(payload, &at) != nil || len(at.Host) > maxHost || at.Port > 65535 {

@@ -22,7 +22,8 @@ import (
 
 // Main is the gateway process. It does not return.
 func Main() {
-	// Otherwise a write to standard error would kill the process if its reader has ended.
+	// The process must survive the end of the reader of its standard error (SIGPIPE), and of the
+	// terminal of "up" (SIGHUP).
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	debug.SetGCPercent(50)
 	if err := run(os.NewFile(3, "control"), localAgents{}, sandbox.Gateway, stderrLog()); err != nil {
@@ -127,6 +128,7 @@ func (g *gateway) reply(number uint64, err error) {
 	g.manager.send(w) // an error is ignored: if the Manager has ended, Receive fails in run
 }
 
+// execute carries out an order, and replies to it if the Manager expects that. It owns files.
 func (g *gateway) execute(o order, files []*os.File) {
 	switch o.Kind {
 	case orderSet:
@@ -173,6 +175,8 @@ func listenerOf(f *os.File) (net.Listener, error) {
 	return net.FileListener(f)
 }
 
+// setEndpoint carries out an order to add or replace an endpoint. files are its new listeners, in the order
+// public, inside. After an error, the previous endpoint remains.
 func (g *gateway) setEndpoint(o order, files []*os.File) (err error) {
 	var fresh []net.Listener
 	defer func() {
@@ -203,7 +207,8 @@ func (g *gateway) setEndpoint(o order, files []*os.File) (err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	old := g.endpoints[d.node]
-	if o.Public == listenSame && (old == nil || old.publicListener == nil) || o.Inside == listenSame && (old == nil || old.insideListener == nil) {
+	lacksPublic, lacksInside := old == nil || old.publicListener == nil, old == nil || old.insideListener == nil
+	if o.Public == listenSame && lacksPublic || o.Inside == listenSame && lacksInside {
 		return errors.New("an order keeps a listener that the gateway does not have")
 	}
 	next := 0
@@ -231,8 +236,8 @@ func (g *gateway) setEndpoint(o order, files []*os.File) (err error) {
 	return nil
 }
 
-// replaceEndpoint removes the endpoint if d is nil. It closes the listeners that are no
-// longer used, and ends the sessions that d does not allow. The lock is held.
+// replaceEndpoint makes d the endpoint of the node, or removes the endpoint if d is nil. It closes the
+// listeners that are no longer used, and ends the sessions that d does not allow. The lock is held.
 func (g *gateway) replaceEndpoint(node string, d *endpoint) {
 	old := g.endpoints[node]
 	if d != nil {
@@ -269,7 +274,7 @@ func (g *gateway) endpointsFor(key []byte) []*endpoint {
 	return list
 }
 
-// shutDown lets open sessions continue.
+// shutDown closes all listeners, and closes g.drained when no connection is left. Open sessions continue.
 func (g *gateway) shutDown() {
 	g.requests.close()
 	g.mu.Lock()

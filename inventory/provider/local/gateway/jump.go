@@ -45,6 +45,7 @@ func (c *login) explain(n ssh.NewChannel) {
 
 const maxListed = 40
 
+// explanation returns how to use the gateway account, with the names of the nodes that the key opens.
 func (c *login) explanation() string {
 	c.g.mu.Lock()
 	var names []string
@@ -142,6 +143,8 @@ func (c *login) findEndpoint(name string) (*endpoint, error) {
 	return nil, errors.New("your key opens no node with that name; ssh to this account without a command lists your nodes")
 }
 
+// forwardChannel connects a channel of the gateway account to the Address of an endpoint, as a login of its
+// own that limits and changes of endpoints apply to.
 func (c *login) forwardChannel(n ssh.NewChannel, d *endpoint) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -72,8 +72,8 @@ type attempt struct {
 	offered func()
 }
 
-// config makes the handshake record the user in tried, and call tried.offered when a valid
-// key is offered.
+// config returns the server's configuration for a handshake with the host keys host. The handshake records
+// the user in tried, and calls tried.offered when a valid key is offered.
 func (g *gateway) config(at origin, host []ssh.Signer, tried *attempt) *ssh.ServerConfig {
 	known := ssh.SupportedAlgorithms()
 	c := &ssh.ServerConfig{
@@ -133,6 +133,7 @@ func (g *gateway) isVerification(d *endpoint, c *login) bool {
 	return is && g.verificationKeys[d.node][sha256.Sum256(c.key)]
 }
 
+// serve authenticates a connection and serves it until it ends. at is the listener that accepted it.
 func (g *gateway) serve(guest *pendingConn, at origin) {
 	nc, source := guest.nc, guest.source
 	g.mu.Lock()
@@ -146,7 +147,7 @@ func (g *gateway) serve(guest *pendingConn, at origin) {
 		host, slice = d.hostKeys, d.slice
 	}
 	g.mu.Unlock()
-	from := source
+	from := source // for the log
 	if at.kind == public {
 		from = sourceOf(nc.RemoteAddr()) // through the gateway account, source is the key of that login
 	}

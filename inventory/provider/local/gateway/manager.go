@@ -178,6 +178,7 @@ func (k *Manager) restoreEndpoint(node string, previous *servedEndpoint) {
 	k.current.sendEndpoint(previous, nil)
 }
 
+// checkEndpoint checks what the gateway would refuse, and that the listeners can be sent.
 func checkEndpoint(d Endpoint, listeners ...net.Listener) error {
 	if d.Node == "" {
 		return errors.New("the endpoint has no node")
@@ -244,9 +245,9 @@ func (k *Manager) RemoveEndpoint(node string) error {
 	return k.waitForReply(wait)
 }
 
-// waitForReply kills a gateway that does not reply, because that gateway may still accept
-// removed keys. The next gateway process receives all endpoints, so waitForReply succeeds
-// when that process is ready.
+// waitForReply waits for the reply to an order, and returns its error. It kills a gateway that does not
+// reply, because that gateway may still accept removed keys. The next gateway process receives all
+// endpoints, so waitForReply succeeds when that process is ready.
 func (k *Manager) waitForReply(a *pendingReply) error {
 	select {
 	case <-a.done:

@@ -51,6 +51,7 @@ func newProcess() *process {
 	}
 }
 
+// run keeps a gateway process running until the Manager closes. Each new process has all endpoints.
 func (k *Manager) run() {
 	defer close(k.stopped)
 	p := k.current
@@ -80,7 +81,8 @@ func (k *Manager) run() {
 	}
 }
 
-// serve returns the reason for the end of p, or ErrClosed.
+// serve starts the gateway process of p, sends it the present state, and handles its messages until it ends.
+// It returns the reason for the end, or ErrClosed.
 func (k *Manager) serve(p *process) error {
 	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
@@ -203,8 +205,8 @@ func (k *Manager) sendState(p *process, c *fdsocket.Conn) {
 	close(p.ready)
 }
 
-// sendEndpoint does not send listeners that are also in present. present is the endpoint
-// that the gateway has, or nil.
+// sendEndpoint sends the order to set the endpoint d. present is the endpoint that the gateway has, or nil;
+// listeners that are also in present are not sent.
 func (p *process) sendEndpoint(d, present *servedEndpoint) *pendingReply {
 	if present == nil {
 		present = &servedEndpoint{}
@@ -226,9 +228,9 @@ func (p *process) sendEndpoint(d, present *servedEndpoint) *pendingReply {
 	return p.sendOrder(o, files...)
 }
 
-// sendOrder sends nothing before sendState has begun, because sendState will include the
-// change. In that case the returned reply arrives when p is ready. If the order changes
-// endpoints, the caller holds the Manager's lock.
+// sendOrder sends an order with listeners, and returns the reply, for which the caller may wait. It sends
+// nothing before sendState has begun, because sendState will include the change. In that case the returned
+// reply arrives when p is ready. If the order changes endpoints, the caller holds the Manager's lock.
 func (p *process) sendOrder(o order, listeners ...net.Listener) *pendingReply {
 	p.mu.Lock()
 	if p.out == nil {
@@ -287,7 +289,8 @@ func (p *process) completeOrder(number uint64, err error) {
 // filer is a listener whose file can be sent to another process.
 type filer interface{ File() (*os.File, error) }
 
-// receiveMessages handles the messages of the gateway, which is not trusted.
+// receiveMessages handles the messages of the gateway, which is not trusted, until reading fails or a
+// message is invalid.
 func (k *Manager) receiveMessages(p *process, c *fdsocket.Conn) error {
 	asks := make(chan struct{}, 2*maxAsks)
 	for {
@@ -318,6 +321,7 @@ func (k *Manager) receiveMessages(p *process, c *fdsocket.Conn) error {
 	}
 }
 
+// sendConnection answers a gateway's request for a connection.
 func (k *Manager) sendConnection(p *process, w gatewayMessage) {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 	defer cancel()

@@ -49,7 +49,7 @@ type session struct {
 	agentDir      string        // folder of agentListener's socket
 }
 
-// session returns when the peer has closed the channel.
+// session serves a channel of type session until the peer has closed it.
 func (c *login) session(n ssh.NewChannel) {
 	ch, requests, err := n.Accept()
 	if err != nil {
@@ -128,8 +128,8 @@ func (s *session) handleRequest(r *ssh.Request) bool {
 	return false
 }
 
-// signal does not wait for delivery. It returns false if the signal or the command does
-// not exist, or if an earlier signal is still being sent.
+// signal sends a signal to the command, without waiting for delivery. It returns false if the signal or the
+// command does not exist, or if an earlier signal is still being sent.
 func (s *session) signal(name string) bool {
 	number := signalNumber(name)
 	s.mu.Lock()
@@ -165,6 +165,8 @@ func isAllowedVariable(name, value string) bool {
 	return name == "LANG" || locale && rest != ""
 }
 
+// parseCommand returns the command of a request that starts one. It returns false if the request is invalid,
+// or if a command was started before.
 func (s *session) parseCommand(r *ssh.Request) (agent.Command, bool) {
 	cmd := agent.Command{User: s.c.user}
 	if s.started {
@@ -188,7 +190,7 @@ func (s *session) parseCommand(r *ssh.Request) (agent.Command, bool) {
 	return cmd, true
 }
 
-// end sends SIGHUP to a command with a terminal. For other commands, it closes the pipes.
+// end ends the session, once. A command with a terminal gets SIGHUP. For other commands, end closes the pipes.
 func (s *session) end() {
 	s.mu.Lock()
 	already := s.closed
@@ -306,7 +308,8 @@ func (s *session) listenAgent() (string, error) {
 	return path, nil
 }
 
-// removeAgentDir leaves the folder in the node's /tmp if the testbed has ended.
+// removeAgentDir removes the folder of the forwarded agent from the node's /tmp. If the testbed has ended, the
+// folder is left there.
 func (s *session) removeAgentDir() {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()

@@ -28,7 +28,8 @@ const maxVerifications = 16
 // any other account of the node can lock it.
 const Root = "root"
 
-// verifyEndpoint tries root only if there is no other account.
+// verifyEndpoint logs in to a node's endpoint as each account, with a temporary key. It tries root only if
+// there is no other account. If the endpoint has an Address, it only checks that an SSH server answers.
 func (g *gateway) verifyEndpoint(node string) error {
 	g.verifying <- struct{}{}
 	defer func() { <-g.verifying }()
@@ -120,7 +121,8 @@ func (l limitedBuffer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// connectToEndpoint connects within this process if the node has no public endpoint.
+// connectToEndpoint connects to the public endpoint of a node like a client. It connects within this process
+// if the node has no public endpoint.
 func (g *gateway) connectToEndpoint(d *endpoint) (net.Conn, error) {
 	if d.publicListener == nil {
 		near, far, err := newPipeConn()
@@ -178,8 +180,8 @@ type pipeAddr struct{}
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "proof" }
 
-// handshake requires that the server has one of the keys in host. It offers only cheap key
-// exchanges.
+// handshake logs in at the server behind nc, which must have one of the keys in host. It offers only cheap
+// key exchanges.
 func handshake(nc net.Conn, login string, host []ssh.Signer, key ...ssh.Signer) (*ssh.Client, error) {
 	config := &ssh.ClientConfig{
 		User: login, Auth: []ssh.AuthMethod{ssh.PublicKeys(key...)},
