@@ -11,8 +11,8 @@ type account struct {
 	id   int
 }
 
-// systemAccounts keeps two kinds of accounts of the host's passwd file: those with ids below
-// 1000, and the account "nobody". The result has no names of people and no home folders that a node lacks.
+// systemAccounts returns a passwd file with two kinds of accounts of the host's: those with ids below 1000, and
+// the account "nobody". The result has no names of people and no home folders that a node lacks.
 // Only root has a shell that allows a login. hasShell reports whether a shell exists.
 func systemAccounts(passwd string, hasShell func(string) bool) (text string, accounts []account) {
 	var b strings.Builder
@@ -45,7 +45,7 @@ func systemAccounts(passwd string, hasShell func(string) bool) (text string, acc
 	return b.String(), accounts
 }
 
-// systemGroups keeps the system groups of the host's group file, without members.
+// systemGroups returns a group file with the system groups of the host's, without members.
 func systemGroups(group string) (text string, groups []account) {
 	var b strings.Builder
 	for line := range strings.Lines(group) {

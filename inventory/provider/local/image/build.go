@@ -19,7 +19,7 @@ const (
 	removedPrefix = ".gone-"
 )
 
-// lock waits while another process has locked the names of images.
+// lock locks the names of images. It waits while another process has locked them.
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -52,6 +52,7 @@ type build struct {
 	folder *os.File
 }
 
+// startBuild creates a folder for an unfinished image, and locks it as long as this process builds there.
 func (s *Store) startBuild(ctx context.Context) (*build, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -89,9 +90,9 @@ func (b *build) discard() error {
 	return err
 }
 
-// publish returns the image's key. If the same content was published under this name
-// before, publish uses the existing copy. If the name is taken, replace decides: true
-// makes the name point to the new image, false is an error that wraps fs.ErrExist.
+// publish moves the finished image into the store, gives it the name, and returns its key. If the same
+// content was published under this name before, publish uses the existing copy. If the name is taken,
+// replace decides: true makes the name point to the new image, false is an error that wraps fs.ErrExist.
 func (b *build) publish(ctx context.Context, name string, replace bool) (key string, err error) {
 	hash, err := hashTree(ctx, b.root)
 	if err != nil {

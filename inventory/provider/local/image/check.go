@@ -70,7 +70,7 @@ func completeRoot(root string) error {
 	return nil
 }
 
-// openInRoot opens only regular files. It resolves path as if the folder root were "/".
+// openInRoot opens a regular file. It resolves path as if the folder root were "/".
 func openInRoot(root int, path string) (*os.File, error) {
 	fd, err := unix.Openat2(root, path, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC,

@@ -24,8 +24,8 @@ var packages = [...]string{
 	"traceroute", "vim-tiny", "wget", "xz-utils",
 }
 
-// debianSuite returns bookworm for names such as debian-12, debian-bookworm and
-// my-debian-12.
+// debianSuite returns the code name of the Debian release at the end of an image's name: bookworm for names
+// such as debian-12, debian-bookworm and my-debian-12.
 func debianSuite(name string) (string, error) {
 	i := strings.LastIndex(name, "debian-")
 	if i < 0 || i > 0 && name[i-1] != '-' {
@@ -47,8 +47,8 @@ func debianSuite(name string) (string, error) {
 	return "", fmt.Errorf("%q is not a known Debian release; known are 11 to %d, %s, stable, testing and unstable", suite, len(releases)-1, strings.Join(known, ", "))
 }
 
-// debian runs mmdebstrap in separate namespaces. So the processes of mmdebstrap end with
-// this program, and the host does not see their mounts.
+// debian builds the Debian release at the end of name, by mmdebstrap in separate namespaces. So the
+// processes of mmdebstrap end with this program, and the host does not see their mounts.
 func (b *build) debian(ctx context.Context, name string, w io.Writer) error {
 	suite, err := debianSuite(name)
 	if err != nil {
@@ -91,6 +91,7 @@ func (w *writer) unlink(path string) error {
 	return clearName(dir, name)
 }
 
+// runMmdebstrap runs mmdebstrap in namespaces of its own, and calls unpack with the tarball that it writes.
 func runMmdebstrap(caller context.Context, program, suite, scratch string, w io.Writer, unpack func(io.Reader) error) error {
 	ctx, stop := context.WithCancel(caller)
 	defer stop()

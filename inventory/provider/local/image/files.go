@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// writeAccounts writes the system accounts and groups of the host, without passwords, and keeps their ids in s.
 func (s *skeleton) writeAccounts() error {
 	passwd, users := systemAccounts(s.text("etc/passwd"), s.exists)
 	group, groups := systemGroups(s.text("etc/group"))
@@ -180,8 +181,8 @@ func (s *skeleton) certificates() error {
 	return s.writeFile(dir+"/ca-certificates.crt", b.String(), 0o644)
 }
 
-// writeDpkgFiles leaves out overrides with users or groups that the node lacks, because
-// dpkg fails if it finds such an override.
+// writeDpkgFiles writes the files that dpkg needs besides its status. It leaves out overrides with users or
+// groups that the node lacks, because dpkg fails if it finds such an override.
 func (s *skeleton) writeDpkgFiles() error {
 	if !s.exists("/var/lib/dpkg/status") {
 		return nil

@@ -22,8 +22,8 @@ type folderCopy struct {
 	links  map[uint64]string // path of the first copy of a file with several names, by inode
 }
 
-// copyFolder leaves out the folder images. A folder on which another file system is
-// mounted is empty in the copy.
+// copyFolder copies the folder dir into the image, except for the folder images. A folder on which another file
+// system is mounted is empty in the copy.
 func (w *writer) copyFolder(dir, images string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -45,8 +45,8 @@ func (w *writer) copyFolder(dir, images string) error {
 	return w.finish()
 }
 
-// copyEntries takes in path the folder's path in the image. depth is the number of folders
-// above that folder.
+// copyEntries copies all entries of a folder. path is the folder's path in the image, and depth the number of
+// folders above it.
 func (c *folderCopy) copyEntries(dir *os.File, path string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("/%s: folders are nested more than %d deep", path, maxDepth)
@@ -71,7 +71,8 @@ func (c *folderCopy) copyEntries(dir *os.File, path string, depth int) error {
 	return nil
 }
 
-// copyEntry counts devices, sockets and pipes instead of copying them.
+// copyEntry copies the entry name of the folder dir to path in the image. It counts devices, sockets and pipes
+// instead of copying them.
 func (c *folderCopy) copyEntry(dir int, name, path string, depth int) error {
 	if len(path) > maxPath {
 		return fmt.Errorf("the path is longer than %d bytes", maxPath)
@@ -111,6 +112,7 @@ func metaOf(st *unix.Stat_t) meta {
 	}
 }
 
+// openEntry opens an entry of the folder dir, and returns its metadata, too.
 func (c *folderCopy) openEntry(dir int, name string, flags int) (*os.File, meta, *unix.Stat_t, error) {
 	fd, err := unix.Openat(dir, name, flags|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -130,8 +132,8 @@ func (c *folderCopy) openEntry(dir int, name string, flags int) (*os.File, meta,
 	return f, m, &st, nil
 }
 
-// copySubfolder makes an empty copy if another file system is mounted on the folder. It
-// does not copy the folder of images.
+// copySubfolder copies a folder with its entries. The copy is empty if another file system is mounted on the
+// folder. It does not copy the folder of images.
 func (c *folderCopy) copySubfolder(dir int, name, path string, depth int) error {
 	f, m, st, err := c.openEntry(dir, name, unix.O_DIRECTORY)
 	if err != nil {
@@ -151,7 +153,7 @@ func (c *folderCopy) copySubfolder(dir int, name, path string, depth int) error 
 	return c.copyEntries(f, path, depth+1)
 }
 
-// copyRegular creates a hard link if another name of the same file was copied before.
+// copyRegular copies a regular file. It creates a hard link if another name of the same file was copied before.
 func (c *folderCopy) copyRegular(dir int, name, path string) error {
 	f, m, st, err := c.openEntry(dir, name, 0)
 	if err != nil {

@@ -57,8 +57,8 @@ func (h *treeHash) addNumber(n uint64) {
 	h.sum.Write(b[:])
 }
 
-// add hashes the content of each inode once. rel is the file's path relative to the tree's
-// root.
+// add adds a file to the hash: its name, mode, owner, attributes and content. The content of each inode is
+// added once. rel is the file's path relative to the tree's root.
 func (h *treeHash) add(path, rel string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// findHost builds the skeleton in the first call, and again if the host's stamp has
-// changed or the image was removed.
+// findHost returns the key of the image of this host. It builds the skeleton in the first call, and again if
+// the host's stamp has changed or the image was removed.
 func (s *Store) findHost(ctx context.Context) (key string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,9 @@ type skeleton struct {
 	users  map[string]int    // ids of the node's users, by name
 }
 
-// buildSkeleton requires that the folder target is empty.
+// buildSkeleton builds the image of the host in the empty folder target: accounts, configuration and links, but
+// no /usr. The accounts come first, since the other steps need their ids. Copied files come
+// before generated ones, which do not replace them.
 func buildSkeleton(ctx context.Context, hostRoot, target string) error {
 	if err := CheckMerged(hostRoot); err != nil {
 		return err
@@ -122,7 +124,7 @@ func (s *skeleton) linkMergedUsr() error {
 	return nil
 }
 
-// makeFolders also creates the symbolic links that every Debian system has.
+// makeFolders creates the empty folders, and the symbolic links that every Debian system has.
 func (s *skeleton) makeFolders() error {
 	for _, f := range emptyFolders {
 		if err := s.makeFolder(f.path); err != nil {
@@ -146,7 +148,7 @@ func (s *skeleton) makeFolders() error {
 	return nil
 }
 
-// makeFolder also creates missing parents. Every user can read the new folders.
+// makeFolder creates a folder and its missing parents in the skeleton. Every user can read them.
 func (s *skeleton) makeFolder(path string) error {
 	at := s.to
 	for part := range strings.SplitSeq(path, "/") {
@@ -163,7 +165,7 @@ func (s *skeleton) makeFolder(path string) error {
 	return nil
 }
 
-// writeFile also creates parent folders. It leaves an existing file unchanged.
+// writeFile creates a file and its parent folders in the skeleton. It leaves an existing file unchanged.
 func (s *skeleton) writeFile(path, text string, mode fs.FileMode) error {
 	if err := s.ctx.Err(); err != nil {
 		return context.Cause(s.ctx)
@@ -205,8 +207,8 @@ func (s *skeleton) copyAllowed() error {
 	return nil
 }
 
-// isLinkKept requires that the target is the same in a node, for example below /usr. A
-// target in /etc must be a link that isLinkKept accepts, too. depth is the number of links
+// isLinkKept reports whether a link to target is copied. The target must be the same in a node, for example
+// below /usr. A target in /etc must be a link that isLinkKept accepts, too. depth is the number of links
 // that were followed before.
 func (s *skeleton) isLinkKept(target string, depth int) bool {
 	if !isSameInNode(target) || depth > 8 {
@@ -219,8 +221,8 @@ func (s *skeleton) isLinkKept(target string, depth int) bool {
 	return ok && s.isLinkKept(next, depth+1)
 }
 
-// copyPath silently skips files that the rule r does not allow. depth is the number of
-// folders above path that were copied.
+// copyPath copies a link, a file, or the files below a folder from the host. It silently skips what the rule r
+// does not allow, and what cannot be read. depth is the number of folders above path that were copied.
 func (s *skeleton) copyPath(path string, r rule, depth int) error {
 	if isUnneeded(path) || depth > 8 {
 		return nil
@@ -243,17 +245,23 @@ func (s *skeleton) copyPath(path string, r rule, depth int) error {
 		return nil
 	}
 	f.Close()
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		if r == public {
-			return nil
-		}
-		for _, e := range s.entries(path) {
-			if err := s.copyPath(path+"/"+e.Name(), r, depth+1); err != nil {
-				return err
-			}
-		}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return s.copyFile(path, r)
+	case r == public:
 		return nil
 	}
+	for _, e := range s.entries(path) {
+		if err := s.copyPath(path+"/"+e.Name(), r, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyFile copies a file from the host, with its mode and time. It silently skips a file that the rule r
+// does not allow, or that cannot be read.
+func (s *skeleton) copyFile(path string, r rule) error {
 	if r == links || r == shipped && s.hashes[path] == "" {
 		return nil
 	}

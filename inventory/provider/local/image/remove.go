@@ -115,8 +115,8 @@ func (s *Store) removeAbandoned(name string) error {
 	return removeTree(dir)
 }
 
-// removeTree never follows symbolic links. It fails if a file system is mounted in the
-// folder, and so never removes files of a mounted file system.
+// removeTree removes a folder with all files in it. It never follows symbolic links. It fails if a file
+// system is mounted in the folder, and so never removes files of a mounted file system.
 func removeTree(dir string) error {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -36,7 +36,8 @@ func (s *source) close() { s.root.Close() }
 // errPrivate means that a node must not see the file.
 var errPrivate = errors.New("it is not readable for every user")
 
-// open fails with errPrivate unless the file and all folders above it are public.
+// open opens a file or folder of the host without following links. It fails with errPrivate unless the file and
+// all folders above it are public.
 func (s *source) open(path string) (*os.File, *unix.Stat_t, error) {
 	at := int(s.root.Fd())
 	opened := -1
@@ -89,6 +90,7 @@ func (s *source) isPublic(st *unix.Stat_t) bool {
 	return false
 }
 
+// read returns the content of a public regular file.
 func (s *source) read(path string) ([]byte, *unix.Stat_t, error) {
 	f, st, err := s.open(path)
 	if err != nil {
@@ -127,7 +129,7 @@ func (s *source) exists(path string) bool {
 	return true
 }
 
-// entries returns sorted entries, and none if the folder is not public.
+// entries returns the sorted entries of a folder, and none if the folder is not public.
 func (s *source) entries(path string) []fs.DirEntry {
 	f, st, err := s.open(path)
 	if err != nil {

@@ -36,6 +36,7 @@ var compressions = [...]struct {
 	{magic: "\x28\xb5\x2f\xfd", program: "zstd", pack: "zstd"},
 }
 
+// unpackFile unpacks the tarball at path, which may be compressed.
 func (w *writer) unpackFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -66,8 +67,8 @@ func (w *writer) unpackFile(path string) error {
 	return w.unpack(bufio.NewReaderSize(f, 64<<10))
 }
 
-// unpackThrough runs the program as the user nobody, because the file is not trusted. pack
-// is the Debian package of the program.
+// unpackThrough unpacks the file f, which the program decompresses. The program runs as the user nobody,
+// because the file is not trusted. pack is the Debian package of the program.
 func (w *writer) unpackThrough(f *os.File, program, pack string) error {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -85,9 +86,9 @@ func (w *writer) unpackThrough(f *os.File, program, pack string) error {
 	return unpackOutput(w.ctx, cmd, stop, program+" cannot decompress it", io.Discard, w.unpack)
 }
 
-// unpackOutput copies the standard error of cmd to progress. If unpack refuses a member,
-// unpackOutput calls stop, which must end the program, and returns the error of unpack. If
-// the program fails, the error consists of the text failure and the program's messages.
+// unpackOutput runs cmd, and calls unpack with its output. It copies the standard error to progress. If
+// unpack refuses a member, unpackOutput calls stop, which must end the program, and returns the error of
+// unpack. If the program fails, the error consists of the text failure and the program's messages.
 func unpackOutput(ctx context.Context, cmd *exec.Cmd, stop func(), failure string, progress io.Writer, unpack func(io.Reader) error) error {
 	messages := &tail{}
 	cmd.Stderr = io.MultiWriter(messages, progress)
@@ -123,7 +124,8 @@ func (w *writer) unpack(r io.Reader) error {
 	return err
 }
 
-// unpackStream fails if the stream is empty, damaged or has no end mark.
+// unpackStream writes all members of a tarball into the image. It fails if the stream is empty, damaged or has
+// no end mark.
 func (w *writer) unpackStream(stream *trailingZeros) error {
 	t := tar.NewReader(stream)
 	members := 0
@@ -175,7 +177,7 @@ func (e *trailingZeros) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tarMember counts devices and pipes instead of writing them.
+// tarMember writes a member of a tarball into the image. It counts devices and pipes instead of writing them.
 func (w *writer) tarMember(h *tar.Header, r io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return w.countFile()
@@ -213,6 +215,7 @@ func (w *writer) tarMember(h *tar.Header, r io.Reader) error {
 	return fmt.Errorf("its type %q is unknown", h.Typeflag)
 }
 
+// memberAttributes returns the extended attributes that the image keeps of a member.
 func memberAttributes(h *tar.Header) []attribute {
 	var attrs []attribute
 	total := 0

@@ -166,7 +166,7 @@ func (w *writer) countFile() error {
 	return nil
 }
 
-// writeContent writes holes for blocks of zeros.
+// writeContent copies r to the file fd, with holes for blocks of zeros.
 func (w *writer) writeContent(fd int, r io.Reader) error {
 	var size int64
 	for {
@@ -216,8 +216,8 @@ func writeAt(fd int, b []byte, offset int64) error {
 	return nil
 }
 
-// reserveSpace fails above maxTotal. Every 16 MiB it checks the disk, and fails if less
-// than minFree is free.
+// reserveSpace counts n bytes before they are written. It fails above maxTotal. Every 16 MiB it checks the
+// disk, and fails if less than minFree is free.
 func (w *writer) reserveSpace(n int64) error {
 	if err := w.ctx.Err(); err != nil {
 		return context.Cause(w.ctx)

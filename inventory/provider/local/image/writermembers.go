@@ -21,8 +21,8 @@ func clearName(dir int, name string) error {
 	return err
 }
 
-// makeFolder replaces a file of another type at path, and keeps the entries of an existing
-// folder.
+// makeFolder creates a folder, or gives an existing one the mode and owner of m. It replaces a file of another
+// type at path. finish sets the time.
 func (w *writer) makeFolder(path string, m meta) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (w *writer) makeFolder(path string, m meta) error {
 	return w.setMeta(fd, m)
 }
 
-// writeFile replaces an existing file.
+// writeFile writes a file. It replaces an existing one.
 func (w *writer) writeFile(path string, m meta, r io.Reader) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -86,7 +86,8 @@ func (w *writer) writeFile(path string, m meta, r io.Reader) error {
 	return w.setMeta(fd, m)
 }
 
-// symlink accepts any target, since links are followed only inside nodes.
+// symlink creates a symbolic link, and replaces an existing file. It accepts any target, since links are
+// followed only inside nodes.
 func (w *writer) symlink(path string, m meta, target string) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -111,7 +112,8 @@ func (w *writer) symlink(path string, m meta, target string) error {
 	return unix.UtimesNanoAt(dir, name, times(m.mtime), unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// hardLink requires cleaned paths in the image.
+// hardLink makes path another name of the file target, and replaces an existing file. Both are cleaned paths in
+// the image.
 func (w *writer) hardLink(path, target string) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -159,7 +161,8 @@ func (w *writer) limitOwner(m *meta) {
 	m.attrs = nil
 }
 
-// setMeta uses an order in which no call resets what an earlier call has set.
+// setMeta sets owner, mode, attributes and time of an open file, in an order in which no call resets what an
+// earlier call has set.
 func (w *writer) setMeta(fd int, m meta) error {
 	w.limitOwner(&m)
 	if err := unix.Fchown(fd, int(m.uid), int(m.gid)); err != nil {
