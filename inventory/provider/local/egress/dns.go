@@ -113,6 +113,7 @@ func (e *Router) SetOwner(number int, owner string) {
 	e.names.owners[number] = owner
 }
 
+// openNames starts the DNS proxy of nodes at the gateway's address.
 func openNames(e *Router) (*dnsProxy, error) {
 	n := &dnsProxy{e: e, questions: newShares(), streams: newShares(), owners: map[int]string{}}
 	n.reread()
@@ -148,7 +149,7 @@ func (n *dnsProxy) close() {
 	n.work.Wait()
 }
 
-// reread takes the servers in the settings or, if there are none, those of the host.
+// reread sets the servers that the proxy asks: those in the settings or, if there are none, those of the host.
 func (n *dnsProxy) reread() {
 	servers := n.e.options.Servers
 	if len(servers) == 0 {
@@ -265,6 +266,7 @@ func (n *dnsProxy) query(question []byte) []byte {
 	return nil
 }
 
+// queryServer sends a query to a server over UDP. It returns the reply, or nil if none arrives in time.
 func (n *dnsProxy) queryServer(server netip.AddrPort, question []byte) []byte {
 	var c *net.UDPConn
 	err := n.e.onHost(func() (err error) {
@@ -293,6 +295,7 @@ func (n *dnsProxy) queryServer(server netip.AddrPort, question []byte) []byte {
 	}
 }
 
+// accept serves TCP. It resets connections over the limit.
 func (n *dnsProxy) accept() {
 	for n.ctx.Err() == nil {
 		c, err := n.tcp.AcceptTCP()

@@ -12,7 +12,7 @@ import (
 
 const (
 	nodeConnections = 1000 // open at the same time
-	nodePace        = 200  // new connections per second
+	nodeRate        = 200  // new connections per second
 	nodeNames       = 300  // packets of DNS queries over UDP per second
 	nodeStream      = 2000 // packets of DNS queries over TCP per second
 	nodeEchoes      = 20   // pings of the gateway per second
@@ -48,7 +48,7 @@ func exitTable(number uint32, blocked []netip.Prefix, connections uint32) (*rule
 	block := r.set(nftables.Set{Name: "blocked", KeyType: nftables.TypeIPAddr, Interval: true}, intervals(blocked)...)
 	host := r.set(nftables.Set{Name: "host", KeyType: nftables.TypeIPAddr})
 	names, stream, echoes := r.meter("names", true), r.meter("stream", true), r.meter("echoes", true)
-	pace, open := r.meter("pace", true), r.meter("open", false)
+	rate, open := r.meter("pace", true), r.meter("open", false)
 	parts := r.set(nftables.Set{Name: "parts", KeyType: nftables.TypeIFName, Dynamic: true, Size: 1 << 16, HasTimeout: true, Timeout: meterTime})
 	gate := Gateway()
 
@@ -89,7 +89,7 @@ func exitTable(number uint32, blocked []netip.Prefix, connections uint32) (*rule
 	for _, no := range []part{notTo(outside), isIn(destination, block), isIn(destination, host)} {
 		r.rule(forward, no, refuse())
 	}
-	r.rule(forward, faster(pace, nodePace), drop())
+	r.rule(forward, faster(rate, nodeRate), drop())
 	r.rule(forward, more(open, nodeConnections), drop())
 	r.rule(forward, moreInAll(connections), drop())
 	for _, yes := range []part{protocol(unix.IPPROTO_TCP), protocol(unix.IPPROTO_UDP), echo()} {

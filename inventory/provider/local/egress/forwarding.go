@@ -199,7 +199,8 @@ type host struct {
 	mtu       int          // the smallest MTU of these devices
 }
 
-// readHost requires a thread in the host's network namespace.
+// readHost reads the host's addresses, and the devices that lead outside: those with an address that nodes may
+// reach, and those of the routes to samples. The thread must be in the host's network namespace.
 func (e *Router) readHost() (host, error) {
 	h, err := openNetlink()
 	if err != nil {
@@ -217,7 +218,7 @@ func (e *Router) readHost() (host, error) {
 		devices[l.Attrs().Index] = l
 		ours[l.Attrs().Index] = strings.HasPrefix(l.Attrs().Name, devicePrefix) || l.Attrs().Flags&net.FlagLoopback != 0
 	}
-	ways, primary := map[int]bool{}, map[int][]netip.Addr{}
+	leadOutside, primary := map[int]bool{}, map[int][]netip.Addr{}
 	all, err := netspace.List("addresses of the host", func() ([]netlink.Addr, error) { return h.AddrList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return host{}, err
@@ -232,7 +233,7 @@ func (e *Router) readHost() (host, error) {
 			primary[a.LinkIndex] = append(primary[a.LinkIndex], addr)
 		}
 		if !within(e.blocked, addr) {
-			ways[a.LinkIndex] = true
+			leadOutside[a.LinkIndex] = true
 		}
 	}
 	_, behind := uplink(e.options.Number)
@@ -242,13 +243,13 @@ func (e *Router) readHost() (host, error) {
 			continue
 		}
 		for _, r := range routes {
-			ways[r.LinkIndex] = true
+			leadOutside[r.LinkIndex] = true
 			if !ours[r.LinkIndex] {
 				seen.sources = append(seen.sources, primary[r.LinkIndex]...)
 			}
 		}
 	}
-	for i := range ways {
+	for i := range leadOutside {
 		if l := devices[i]; l != nil && !ours[i] {
 			seen.devices = append(seen.devices, l.Attrs().Name)
 			seen.mtu = min(seen.mtu, max(l.Attrs().MTU, leastMTU))

@@ -57,8 +57,8 @@ func (e *Router) Attach(ctx context.Context, number int, node *os.File) error {
 
 func port(number int) string { return nodePrefix + strconv.Itoa(number) }
 
-// attach does not wait for the devices, unlike Attach. made reports whether it created
-// them.
+// attach makes and configures the devices between the node and the egress namespace, unless they are complete.
+// It does not wait until they are ready, unlike Attach. made reports whether it created them.
 func (e *Router) attach(number int, node *os.File) (made bool, err error) {
 	port := port(number)
 	e.attaching.Lock()
@@ -94,21 +94,21 @@ func (e *Router) attach(number int, node *os.File) (made bool, err error) {
 		return nil
 	})
 	if err == nil && made {
-		if err = netlinkIn(node, func(h *netlink.Handle) error { return setNode(h, number) }); err != nil {
+		if err = netlinkIn(node, func(h *netlink.Handle) error { return configureNode(h, number) }); err != nil {
 			err = fmt.Errorf("in the node: %w", err)
 		}
 	}
 	if err == nil && made {
-		if err = netlinkIn(e.space, func(h *netlink.Handle) error { return setPort(h, port, number) }); err != nil {
+		if err = netlinkIn(e.space, func(h *netlink.Handle) error { return configurePort(h, port, number) }); err != nil {
 			err = fmt.Errorf("in the egress namespace: %w", err)
 		}
 	}
 	return made, err
 }
 
-// setNode uses data of the node's namespace only for the node's interface, because the
-// node's root could falsify the data.
-func setNode(h *netlink.Handle, number int) error {
+// configureNode gives the interface in the node its address and routes. It uses data of the node's
+// namespace only for the node's interface, because the node's root could falsify the data.
+func configureNode(h *netlink.Handle, number int) error {
 	if err := configure(h, Interface, netip.PrefixFrom(Address(number), 32), Gateway(), hardware(3, number)); err != nil {
 		return err
 	}
@@ -127,7 +127,9 @@ func setNode(h *netlink.Handle, number int) error {
 // incomplete, and is created again.
 const ready = "ready"
 
-func setPort(h *netlink.Handle, port string, number int) error {
+// configurePort switches on the node's device in the egress namespace, gives it the route to the node, and
+// marks it as complete.
+func configurePort(h *netlink.Handle, port string, number int) error {
 	l, err := mustLink(h, port)
 	if err != nil {
 		return err
@@ -206,7 +208,8 @@ func (f *forgetBatches) add(a netip.Addr, handle func(map[netip.Addr]bool) error
 	return b.err
 }
 
-// forget works in the network namespace of the calling thread.
+// forget removes the conntrack entries of connections from the addresses. It works in the network namespace of
+// the calling thread.
 func forget(s sources) error {
 	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, s); err != nil {
 		return fmt.Errorf("cannot remove the conntrack entries of nodes: %w", err)

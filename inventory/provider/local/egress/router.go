@@ -93,7 +93,8 @@ func Open(o Options) (*Router, error) {
 	return start(o, space)
 }
 
-// start closes space after an error.
+// start sets up a new or an existing egress namespace, connects it with the host, and starts the DNS proxy and
+// the periodic repair. It closes space after an error.
 func start(o Options, space *os.File) (*Router, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -146,7 +147,8 @@ func (e *Router) onHost(f func() error) error {
 
 func tableName(instance string) string { return "patchbay-local-" + instance }
 
-// prepare requires a thread in the new egress namespace.
+// prepare configures the new egress namespace: no IPv6, forwarding, the gateway's address. The thread must be
+// in that namespace.
 func prepare(h *netlink.Handle) error {
 	// Switch off IPv6, if the kernel has it.
 	_ = setSysctls([2]string{"ipv6/conf/all/disable_ipv6", "1"}, [2]string{"ipv6/conf/default/disable_ipv6", "1"})

@@ -479,8 +479,8 @@ func TestConnectionsOfOneNodeAreLimited(t *testing.T) {
 	}
 	flood()
 	n := connections(t, b) - before
-	if most := nodePace * (3 + int(time.Since(start).Seconds())); n < nodePace || n > most {
-		t.Errorf("one node made %d connections at once, may make %d to %d", n, nodePace, most)
+	if most := nodeRate * (3 + int(time.Since(start).Seconds())); n < nodeRate || n > most {
+		t.Errorf("one node made %d connections at once, may make %d to %d", n, nodeRate, most)
 	}
 	for time.Since(start) < 4*time.Second || connections(t, b)-before <= nodeConnections*8/10 && time.Since(start) < 25*time.Second {
 		flood()

@@ -66,6 +66,7 @@ func SelfTest() error {
 
 const tryTime = 3 * time.Second
 
+// joinSpaces connects the namespaces of the host and the Internet, and makes the Internet the host's gateway.
 func joinSpaces(host, internet *os.File, hostAddress, internetAddress netip.Prefix) error {
 	const name = "way0"
 	err := netlinkIn(internet, func(h *netlink.Handle) error {
@@ -94,6 +95,7 @@ func joinSpaces(host, internet *os.File, hostAddress, internetAddress netip.Pref
 	})
 }
 
+// checkConnection fails unless the node can connect to a server in the Internet's namespace.
 func checkConnection(node, internet *os.File, address netip.Addr) error {
 	at := netip.AddrPortFrom(address, 9).String()
 	var server net.Listener

@@ -127,7 +127,8 @@ func (r *ruleset) install() (was bool, err error) {
 	return false, nil
 }
 
-// isIntact compares only the numbers of rules and of fixed elements.
+// isIntact reports whether the installed table has all rules and fixed elements. It compares only their
+// numbers.
 func (r *ruleset) isIntact(c *nftables.Conn) bool {
 	for _, chain := range r.chains {
 		want := 0

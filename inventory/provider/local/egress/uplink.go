@@ -158,8 +158,8 @@ func (e *Router) connect() error {
 	return nil
 }
 
-// isComplete requires that hostEnd, the uplink's device on the host, is switched on and
-// has the right address. The other end must be in the egress namespace.
+// isComplete reports whether the uplink is complete: hostEnd, its device on the host, must be switched on and
+// have the right address. The other end must be in the egress namespace.
 func (e *Router) isComplete(h *netlink.Handle, hostEnd netlink.Link) bool {
 	own, _ := uplink(e.options.Number)
 	id, err := h.GetNetNsIdByFd(int(e.space.Fd()))
@@ -215,8 +215,7 @@ func awaitCarrier(h *netlink.Handle, name string) {
 	}
 }
 
-// remove works in the network namespace of the calling thread. A missing device is no
-// error.
+// remove removes a device in the network namespace of the calling thread. A missing device is no error.
 func remove(name string) error {
 	h, err := openNetlink()
 	if err != nil {
