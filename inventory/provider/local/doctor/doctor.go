@@ -89,6 +89,8 @@ func Examine(ctx context.Context, place Place, progress func(Finding)) []Finding
 	return examine(ctx, place, checks(), progress)
 }
 
+// examine runs the checks in list, and returns what they found. It calls progress, if not nil, after each
+// check.
 func examine(ctx context.Context, place Place, list []check, progress func(Finding)) []Finding {
 	if progress == nil {
 		progress = func(Finding) {}

@@ -28,7 +28,8 @@ var meanings = []struct{ part, words string }{
 	{"gc_thresh", "neighbours: in large LANs some nodes cannot be reached"},
 }
 
-// checkKernel succeeds if the command "up" can raise all limits that are too low.
+// checkKernel reports the kernel's limits that are too low. It succeeds if the command "up" can raise all
+// of them.
 func checkKernel(limits []sysctl.Limit, root bool) (string, *trouble) {
 	var raised, low, remedies []string
 	for _, l := range limits {

@@ -143,6 +143,7 @@ func (g group) checkTime(ctx context.Context) *trouble {
 	return nil
 }
 
+// checkKill checks that the processes of a group can be ended, and the group removed.
 func (g group) checkKill(ctx context.Context) *trouble {
 	c, t := g.start(ctx, "hold")
 	if t != nil {

@@ -66,8 +66,8 @@ type answer struct {
 	Trouble *trouble
 }
 
-// probe keeps its goroutine on one thread, because the kernel kills the child when the
-// thread that started it ends.
+// probe runs the probe args[0] in a child with the attributes attr, and returns its result. It keeps its
+// goroutine on one thread, because the kernel kills the child when the thread that started it ends.
 func probe(caller context.Context, attr *syscall.SysProcAttr, files []*os.File, args ...string) (string, *trouble) {
 	ctx, cancel := context.WithTimeout(caller, patience)
 	defer cancel()
@@ -114,8 +114,8 @@ func ChildMain() {
 	os.Exit(0)
 }
 
-// probes builds the map on demand, because a package variable would use memory in every
-// node.
+// probes returns the functions that children run, by name. It builds the map on demand, because a package
+// variable would use memory in every node.
 func probes() map[string]func([]string) (string, *trouble) {
 	return map[string]func([]string) (string, *trouble){
 		"namespaces": probeNamespaces,

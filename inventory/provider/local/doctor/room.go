@@ -67,6 +67,8 @@ func size(n int64) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
+// tryPorts tries to listen on all ports of the range, and on the gateway's port. It succeeds if one of the
+// range is free, or the testbed runs.
 func tryPorts(ctx context.Context, b *resources) (string, *trouble) {
 	p := b.place
 	if p.First == 0 {

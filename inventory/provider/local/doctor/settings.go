@@ -53,10 +53,11 @@ var tools = [...][2]string{
 	{"ethtool", "ethtool"}, {"tc", "iproute2"}, {"sudo", "sudo"}, {"vim", "vim"},
 }
 
-func tryTools(context.Context, *resources) (string, *trouble) { return missingTools("/usr"), nil }
+func tryTools(context.Context, *resources) (string, *trouble) { return toolReport("/usr"), nil }
 
-// missingTools reads the folder usr, which nodes share.
-func missingTools(usr string) string {
+// toolReport returns a sentence that lists the common programs in the folder usr, which nodes share, or those
+// that it lacks.
+func toolReport(usr string) string {
 	var all, lack, packages []string
 	for _, tool := range tools {
 		found := false

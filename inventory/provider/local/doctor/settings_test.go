@@ -69,16 +69,16 @@ func TestMissingTools(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := missingTools(usr); !strings.Contains(got, "lacks curl (") || !strings.HasSuffix(got, ": apt install curl") {
+	if got := toolReport(usr); !strings.Contains(got, "lacks curl (") || !strings.HasSuffix(got, ": apt install curl") {
 		t.Errorf("without curl: %s", got)
 	}
 	for _, dir := range []string{"bin", "sbin", "local/bin"} {
 		os.Chmod(filepath.Join(usr, dir, "curl"), 0o755)
 	}
-	if got := missingTools(usr); strings.Contains(got, "lack") {
+	if got := toolReport(usr); strings.Contains(got, "lack") {
 		t.Errorf("with all: %s", got)
 	}
-	if got := missingTools(t.TempDir()); !strings.Contains(got, "apt install iproute2 iputils-ping traceroute") || !strings.HasSuffix(got, "tcpdump iperf3 iptables ethtool sudo vim") {
+	if got := toolReport(t.TempDir()); !strings.Contains(got, "apt install iproute2 iputils-ping traceroute") || !strings.HasSuffix(got, "tcpdump iperf3 iptables ethtool sudo vim") {
 		t.Errorf("with none: %s", got)
 	}
 }
