@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// argumentCount sets no upper limit if maximum is -1. names are the names of the arguments for the
-// error.
+// argumentCount refuses too few and too many arguments; a maximum of -1 is no limit. names are the names of the
+// arguments for the error.
 func argumentCount(minimum, maximum int, names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,23 +26,9 @@ afterwards. With SETTINGS it also tests the ports and the state folder of that t
 exit status is 0 if nodes can run here.`,
 		Args: argumentCount(0, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
-			place := doctor.Place{State: testbed.Root}
-			if site.state != "" {
-				place.State = site.state
-			}
-			if len(args) == 1 {
-				s, state, err := site.read(args[0])
-				if err != nil {
-					return err
-				}
-				place = doctor.Place{State: state, First: s.FirstPort, Last: s.LastPort, Gateway: s.GatewayPort, Running: isRunning(c.Context(), s.Instance),
-					Emulator: string(s.Emulator), Outbound: s.Outbound, Conflicts: s.Conflicts()}
-				for _, kind := range s.SliverTypes {
-					place.PIDs = max(place.PIDs, kind.PIDs)
-				}
-				if s.Listen.IsValid() {
-					place.Address = s.Listen.String()
-				}
+			place, err := site.place(c.Context(), args)
+			if err != nil {
+				return err
 			}
 			out := c.OutOrStdout()
 			report := func(f doctor.Finding) { printFinding(out, f) }
@@ -53,7 +40,7 @@ exit status is 0 if nodes can run here.`,
 					report(doctor.Finding{Name: "settings", Message: args[0], Remedy: lacks})
 				}
 			}
-			err := doctor.CheckNeeded(doctor.Examine(c.Context(), place, report))
+			err = doctor.CheckNeeded(doctor.Examine(c.Context(), place, report))
 			if quiet && err != nil {
 				fmt.Fprintln(out, err)
 				return exitStatus(1)
@@ -82,6 +69,26 @@ func isRunning(ctx context.Context, instance string) bool {
 	defer cancel()
 	_, err := local.Call(ctx, local.Socket(instance), local.Request{Action: local.ActionList})
 	return !errors.Is(err, local.ErrDown)
+}
+
+// place returns what the checks need to know about the testbed with the settings in args, if any.
+func (f *siteFlags) place(ctx context.Context, args []string) (doctor.Place, error) {
+	if len(args) == 0 {
+		return doctor.Place{State: cmp.Or(f.state, testbed.Root)}, nil
+	}
+	s, state, err := f.read(args[0])
+	if err != nil {
+		return doctor.Place{}, err
+	}
+	place := doctor.Place{State: state, First: s.FirstPort, Last: s.LastPort, Gateway: s.GatewayPort, Running: isRunning(ctx, s.Instance),
+		Emulator: string(s.Emulator), Outbound: s.Outbound, Conflicts: s.Conflicts()}
+	for _, kind := range s.SliverTypes {
+		place.PIDs = max(place.PIDs, kind.PIDs)
+	}
+	if s.Listen.IsValid() {
+		place.Address = s.Listen.String()
+	}
+	return place, nil
 }
 
 func printFinding(out io.Writer, f doctor.Finding) {

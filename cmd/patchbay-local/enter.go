@@ -68,6 +68,7 @@ background, type 'COMMAND >/dev/null 2>&1 &'.`,
 	return c
 }
 
+// inTerminal runs cmd at a terminal of the node, and connects it with this process's terminal.
 func inTerminal(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) error {
 	p, err := agent.Exec(ctx, conn, cmd, nil)
 	if err != nil {
@@ -102,6 +103,7 @@ func setSize(f *os.File, size *unix.Winsize) {
 	_ = raw.Control(func(fd uintptr) { _ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, size) })
 }
 
+// rawTerminal makes the terminal pass on each byte unchanged, and returns the function that restores it.
 func rawTerminal() (restore func(), err error) {
 	before, err := unix.IoctlGetTermios(0, unix.TCGETS)
 	if err != nil {

@@ -63,6 +63,8 @@ The nodes need no program. FROM and TO are names as for "enter".`,
 	return c
 }
 
+// measureLinks measures each link that two nodes share, from the first node to the second. It fails if they
+// share no link on which the second has an address.
 func measureLinks(ctx context.Context, settings string, names [2]string, length time.Duration) ([]linkResult, error) {
 	var ids [2]string
 	var nodes [2]linktest.Node

@@ -58,7 +58,8 @@ func show[T any](out io.Writer, a local.Answer, write func(io.Writer, T) error) 
 	return write(out, answer)
 }
 
-// askTestbed returns an error in the answer as its own error.
+// askTestbed sends a request to the testbed of the settings. It returns an error in the answer as its own
+// error.
 func askTestbed(ctx context.Context, settings string, r local.Request) (local.Answer, error) {
 	s, err := readSettings(settings)
 	if err != nil {
