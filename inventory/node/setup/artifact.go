@@ -26,12 +26,12 @@ func (o *Assignment) unpackWithOwners(ctx context.Context, s *stepFiles, user ac
 		l.note("this content was installed before; nothing is changed")
 		return nil
 	}
-	w, err := newOwners(o.Archive, user.home)
+	archiveOwners, err := newOwners(o.Archive, user.home)
 	if err != nil {
 		return err
 	}
 	for _, folder := range o.Archive.Folders {
-		if err := w.check(folder.Path, int64(folder.User), int64(folder.Group)); err != nil {
+		if err := archiveOwners.check(folder.Path, int64(folder.User), int64(folder.Group)); err != nil {
 			return err
 		}
 	}
@@ -42,27 +42,27 @@ func (o *Assignment) unpackWithOwners(ctx context.Context, s *stepFiles, user ac
 		if err != nil {
 			return err
 		}
-		if sc, err = scanArchive(ctx, f, as, to, room, w); err != nil {
+		if sc, err = scanArchive(ctx, f, as, to, room, archiveOwners); err != nil {
 			return err
 		}
 	}
 	if err := os.Remove(record); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := w.createAccounts(&s.folders, l.note); err != nil {
+	if err := archiveOwners.createAccounts(&s.folders, l.note); err != nil {
 		return fmt.Errorf("the accounts of the archive cannot be created: %w", err)
 	}
 	if as != formatTar {
-		sole := w.innermost()
-		w.sole = &sole
+		sole := archiveOwners.innermost()
+		archiveOwners.sole = &sole
 	}
-	p, err := openPlace(to, root, w)
+	p, err := openPlace(to, root, archiveOwners)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
 	if as == formatFile {
-		err = p.saveFile(name, f, size, w)
+		err = p.saveFile(name, f, size, archiveOwners)
 	} else {
 		var files int
 		if files, err = unpackScanned(ctx, f, as, p, sc, s.setProgress); err == nil {
