@@ -23,7 +23,7 @@ func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) 
 	var dry struct{ Noop bool }
 	_ = json.Unmarshal(q.Ral, &dry)
 	users := map[string]json.RawMessage{} // as requested
-	was := map[string]json.RawMessage{}
+	previous := map[string]json.RawMessage{}
 	request := EndpointsInput{Provider: b.name}
 	theirs := []entry{}
 	for _, u := range q.Updates {
@@ -32,7 +32,7 @@ func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) 
 		_ = json.Unmarshal(u["should"], &should)
 		_ = json.Unmarshal(u["is"], &is)
 		if isSet(should[provider.AttrUsers]) {
-			users[name], was[name] = should[provider.AttrUsers], is[provider.AttrUsers]
+			users[name], previous[name] = should[provider.AttrUsers], is[provider.AttrUsers]
 			request.Set = append(request.Set, EndpointRequest{Name: name, Users: should.strings(provider.AttrUsers)})
 		}
 		if !b.users {
@@ -62,7 +62,7 @@ func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) 
 		}
 		return err
 	}
-	b.addUsers(&answer, users, was, refused)
+	b.addUsers(&answer, users, previous, refused)
 	return provider.WriteAnswer(out, answer.object())
 }
 

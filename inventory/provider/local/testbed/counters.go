@@ -81,20 +81,20 @@ func (c *counterCache) update(ends map[string]fabric.Counters) (overrun map[stri
 	lost := map[string]uint64{}
 	overrun = map[string]uint64{}
 	for end, is := range ends {
-		was, again := c.byEnd[end]
-		if more := is.Overruns - was.Overruns; again && is.Overruns > was.Overruns && isSignificantLoss(more, is.TxPackets-was.TxPackets) {
+		was, known := c.byEnd[end]
+		if more := is.Overruns - was.Overruns; known && is.Overruns > was.Overruns && isSignificantLoss(more, is.TxPackets-was.TxPackets) {
 			overrun[end] = more
 		}
-		if !again || is.RxPackets < was.RxPackets || is.TxPackets < was.TxPackets {
+		if !known || is.RxPackets < was.RxPackets || is.TxPackets < was.TxPackets {
 			continue // a new interface: all its counters began at 0
 		}
-		before := c.lost[end]
-		if is.Dropped < was.Dropped-before { // the kernel's count has restarted
-			before = was.Dropped
+		earlierDrops := c.lost[end]
+		if is.Dropped < was.Dropped-earlierDrops { // the kernel's count has restarted
+			earlierDrops = was.Dropped
 		}
-		if before > 0 {
-			lost[end] = before
-			is.Dropped += before
+		if earlierDrops > 0 {
+			lost[end] = earlierDrops
+			is.Dropped += earlierDrops
 			ends[end] = is
 		}
 	}
