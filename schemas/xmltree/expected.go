@@ -23,7 +23,7 @@ type declaration struct {
 	space string
 }
 
-// readGrammar also reads the included and imported files.
+// readGrammar reads the declarations of a schema file, and of all included and imported files.
 func readGrammar(file string) (*grammar, error) {
 	g := &grammar{make(map[string]map[Name]declaration)}
 	if err := g.read(file, "", make(map[Name]bool)); err != nil {
@@ -111,7 +111,8 @@ func (g *grammar) complexTypeOf(d declaration) (declaration, bool) {
 	return g.resolve("complexType", d, "type")
 }
 
-// children returns true for foreign if children of other namespaces are allowed.
+// children returns the declarations of the children that d allows. The result foreign reports
+// whether children of other namespaces are allowed, too.
 func (g *grammar) children(d declaration) (found []declaration, foreign bool) {
 	var walk func(d declaration)
 	walk = func(d declaration) {
@@ -140,7 +141,7 @@ func (g *grammar) children(d declaration) (found []declaration, foreign bool) {
 	return found, foreign
 }
 
-// attributes returns names, required ones first.
+// attributes returns the names of the attributes that d allows, required ones first.
 func (g *grammar) attributes(d declaration) []string {
 	var required, optional []string
 	var walk func(d declaration)

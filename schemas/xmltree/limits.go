@@ -40,7 +40,7 @@ func HighestLimits() Limits {
 	return Limits{Bytes: 1 << 30, Depth: 240, Elements: 1 << 28, Attrs: 10_000, Namespaces: 10_000, NamespaceBytes: 1 << 30}
 }
 
-// withDefaults also reduces larger fields to the maxima.
+// withDefaults replaces zero fields by the defaults, and reduces larger fields to the maxima.
 func (l Limits) withDefaults() Limits {
 	def, highest := DefaultLimits(), HighestLimits()
 	set := func(v *int, def, highest int) {

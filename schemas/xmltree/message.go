@@ -44,6 +44,7 @@ func (d *Doc) finding(s *Schema, places map[int][]place, code, element int, text
 	f := Finding{Line: e.Line, Column: e.Column, Element: display.Cut(e.prefixedName(), maxQuoted)}
 	n := -1
 	if m := ofAttribute.FindStringSubmatch(text); m != nil {
+		// m[1] is only the local name; the character before it shows whether there is a namespace.
 		n = slices.IndexFunc(e.Attrs, func(a Attr) bool {
 			return a.Local == m[1] && strings.HasPrefix(text[len(m[0])-len("': ")-len(a.Local)-1:], quoteOrBrace(a)+a.Local)
 		})
@@ -148,6 +149,8 @@ func (w messageBuilder) value() string {
 	return fmt.Sprintf("%q in <%s>", display.Cut(strings.TrimSpace(w.e.Text()), maxQuoted), display.Cut(w.e.prefixedName(), maxQuoted))
 }
 
+// content returns the message for an element that lacks a child or is not allowed in its parent.
+// tag is the element's name in the message.
 func (w messageBuilder) content(tag string) string {
 	missing := strings.HasPrefix(w.text, "Element '"+qualified(w.e.Name)+"': Missing child element(s)")
 	parent := w.e
@@ -158,7 +161,7 @@ func (w messageBuilder) content(tag string) string {
 		return w.root(tag)
 	}
 	var names []string
-	foreign := false
+	foreign := false // elements of other namespaces are allowed
 	if m := expectation.FindStringSubmatch(w.text); m != nil {
 		for name := range strings.SplitSeq(m[1], ", ") {
 			if strings.HasPrefix(name, "##other") {
@@ -238,7 +241,8 @@ func (s *Schema) attributes(e *Element) string {
 	return "allowed: " + strings.Join(names, ", ")
 }
 
-// children returns true for foreign if children of other namespaces are allowed.
+// children returns the tags that are allowed in e. The result foreign reports whether children
+// of other namespaces are allowed, too.
 func (s *Schema) children(e *Element) (names []string, foreign bool) {
 	g := s.grammar()
 	decl, ok := g.declarationOf(e)

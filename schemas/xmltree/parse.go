@@ -139,6 +139,8 @@ func checkDeclarations(text []byte, tags []startTag) error {
 	return &SyntaxError{Line: int(t.line), Column: int(t.column), Msg: fmt.Sprintf("invalid namespace declaration (%s); remove it", msg), Rule: rule.Namespaced}
 }
 
+// build makes the tree and the list of elements from the flat nodes, and checks the names. The
+// nodes are in document order, so the parent of a node was built before the node.
 func (d *Doc) build() error {
 	flat, tags := d.flat, d.tags
 	if int(flat.nelements) != len(tags) {
@@ -158,12 +160,12 @@ func (d *Doc) build() error {
 		}
 	}
 	nodes := unsafe.Slice(flat.nodes, int(flat.nnodes))
-	children := make([]int, len(tags)) // number of children of each element
+	childCounts := make([]int, len(tags)) // by element
 	for _, n := range nodes[1:] {
-		children[n.parent]++
+		childCounts[n.parent]++
 	}
-	room := make([]Node, 0, len(nodes))
-	block := make([]Element, len(tags))
+	allChildren := make([]Node, 0, len(nodes)) // the children of all elements, in one allocation
+	allElements := make([]Element, len(tags))
 	d.elements = make([]*Element, 0, len(tags))
 	for _, n := range nodes {
 		var node Node
@@ -176,15 +178,15 @@ func (d *Doc) build() error {
 			node = PI{str(n.name), str(n.content)}
 		default:
 			i := len(d.elements)
-			e := &block[i]
+			e := &allElements[i]
 			e.Index, e.Line, e.Column, e.Local = i, int(tags[i].line), int(tags[i].column), str(n.name)
 			if n.ns >= 0 {
 				e.Space, e.Prefix = namespaces[n.ns].uri, namespaces[n.ns].prefix
 			}
 			e.Attrs = attrs[n.attrs : n.attrs+n.nattrs : n.attrs+n.nattrs]
-			at := len(room)
-			e.Children = room[at : at : at+children[i]]
-			room = room[:at+children[i]]
+			at := len(allChildren)
+			e.Children = allChildren[at : at : at+childCounts[i]]
+			allChildren = allChildren[:at+childCounts[i]]
 			d.elements = append(d.elements, e)
 			if err := checkNames(e); err != nil {
 				return err

@@ -21,8 +21,8 @@ func (p *place) advance(s []byte) {
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// placeOf takes an offset in the bytes given to Parse. A byte order mark has no width, because
-// editors do not show it.
+// placeOf returns the place of an offset in the bytes given to Parse. A byte order mark has no
+// width, because editors do not show it.
 func placeOf(b []byte, offset int) place {
 	p := place{1, 1}
 	p.advance(bytes.TrimPrefix(b[:offset], []byte(byteOrderMark)))
@@ -32,7 +32,7 @@ func placeOf(b []byte, offset int) place {
 // startTag has an offset in Doc.Source and a place.
 type startTag struct{ at, line, column int32 }
 
-// attributePlaces keeps the order of e.Attrs.
+// attributePlaces returns the place of each attribute of e, in the order of e.Attrs.
 func (d *Doc) attributePlaces(e *Element) []place {
 	t := d.tags[e.Index]
 	p := place{int(t.line), int(t.column)}
@@ -61,7 +61,7 @@ func (d *Doc) attributePlaces(e *Element) []place {
 	return found
 }
 
-// declaresNamespace needs a text that begins with the attribute's name.
+// declaresNamespace reports whether the attribute whose name begins the text declares a namespace.
 func declaresNamespace(name []byte) bool {
 	return bytes.HasPrefix(name, []byte("xmlns")) && (len(name) == 5 || name[5] == ':' || name[5] == '=' || name[5] <= ' ')
 }

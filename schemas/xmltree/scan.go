@@ -27,7 +27,7 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 		p.advance(s[at : at+i])
 		at += i
 		rest := s[at:]
-		var n int
+		var n int // length of the tag or other markup; -1 if it does not end
 		switch {
 		case bytes.HasPrefix(rest, []byte("<!--")):
 			n = lengthThrough(rest, 4, "-->")
@@ -104,9 +104,10 @@ type tag struct {
 	empty      bool
 }
 
+// scanTag measures the start tag at the start of s, and counts its attributes.
 func scanTag(s []byte) (t tag) {
-	name := 0 // where the name before the next = begins
-	declares := false
+	name := 0         // where the name before the next = begins
+	declares := false // the attribute that is being read is a namespace declaration
 	for i := 1; i < len(s); i++ {
 		switch c := s[i]; c {
 		case '>':

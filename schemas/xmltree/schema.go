@@ -28,8 +28,8 @@ const schemaURL = "patchbay-schema:///"
 // compiling guards the compiler of schemas.
 var compiling sync.Mutex
 
-// newSchema does not read the file. If the file is invalid, the first validation with the
-// Schema panics.
+// newSchema returns the Schema of a file, which it does not read yet. If the file is invalid, the
+// first validation with the Schema panics.
 func newSchema(file string) *Schema {
 	compile := func() C.xmlSchemaPtr {
 		initialize()

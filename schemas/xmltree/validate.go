@@ -18,8 +18,8 @@ import (
 // MaxFindings is the number of findings reported about one document.
 const MaxFindings = 100
 
-// maxPieces limits the pieces into which comments may split the text of an element without
-// child elements. libxml2 joins the pieces in quadratic time.
+// maxPieces limits the pieces into which comments may split the text before an element's first
+// child element. libxml2 joins these pieces in quadratic time, and no later ones.
 const maxPieces = 1000
 
 // maxRepeated limits the time that libxml2 needs for namespace names, because it compares and
@@ -134,9 +134,9 @@ func (d *Doc) Validate(s *Schema) []Finding {
 	return sortedFindings(found, int(c.more), c.failed != 0)
 }
 
-// sortedFindings also removes duplicates. If unlisted is positive, it adds a finding with the
-// number of findings that are not listed. If failed is set, it adds a finding that memory was
-// insufficient.
+// sortedFindings returns the findings in document order, without duplicates. If unlisted is
+// positive, it adds a finding with the number of findings that are not listed. If failed is set, it
+// adds a finding that memory was insufficient.
 func sortedFindings(found []Finding, unlisted int, failed bool) []Finding {
 	known := make(map[Finding]bool, len(found))
 	found = slices.DeleteFunc(found, func(f Finding) bool {
@@ -175,21 +175,25 @@ func (d *Doc) allowedPasses() (times int, element *Element, size int) {
 	return min(passes, maxRepeated*len(d.Source)/repeated), element, size
 }
 
-// fragmentedElement returns an element whose text has more than maxPieces pieces, or nil.
+// fragmentedElement returns the first element whose text has more than maxPieces pieces, or nil.
 func (d *Doc) fragmentedElement() *Element {
 	for _, e := range d.elements {
-		pieces := 0
-		for i := 0; i < len(e.Children) && len(e.Children) > maxPieces; i++ {
-			switch e.Children[i].(type) {
-			case *Element:
-				i = len(e.Children) // libxml2 does not join the text after a child element
-			case Text:
-				pieces++
-			}
-		}
-		if pieces > maxPieces {
+		if e.textPieces() > maxPieces {
 			return e
 		}
 	}
 	return nil
+}
+
+// textPieces counts the pieces of text before the first child element.
+func (e *Element) textPieces() (n int) {
+	for _, c := range e.Children {
+		switch c.(type) {
+		case *Element:
+			return n
+		case Text:
+			n++
+		}
+	}
+	return n
 }

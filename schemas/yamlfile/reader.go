@@ -42,14 +42,21 @@ func (r *Reader) Missing(n *yaml.Node, label, key string) {
 // that has these names. The message suggests a similar name from the first thousand names.
 func (r *Reader) Unknown(n *yaml.Node, label string, names []string) {
 	const searched = 1000
-	switch near := display.Suggest(n.Value, names[:min(len(names), searched)]); {
-	case near != "":
-		r.Wrong(n, "there is no %s %.80q; did you mean %q?", label, n.Value, near)
-	case len(names) == 0:
+	if len(names) == 0 {
 		r.Wrong(n, "there is no %s %.80q; none is defined", label, n.Value)
-	default:
-		r.Wrong(n, "there is no %s %.80q; there are %s", label, n.Value, Few(names))
+		return
 	}
+	r.suggest(n, "there is no "+label, names[:min(len(names), searched)], Few(names))
+}
+
+// suggest records that the value of n is unknown. The message names the most similar of the
+// names, or else the text list, which has all names.
+func (r *Reader) suggest(n *yaml.Node, problem string, names []string, list string) {
+	remedy := "there are " + list
+	if near := display.Suggest(n.Value, names); near != "" {
+		remedy = fmt.Sprintf("did you mean %q?", near)
+	}
+	r.Wrong(n, "%s %.80q; %s", problem, n.Value, remedy)
 }
 
 // Fields calls f for each key of the mapping n, with its value. keys are the allowed keys,
@@ -67,11 +74,7 @@ func (r *Reader) Fields(n *yaml.Node, label string, keys []string, f func(key st
 		switch {
 		case !r.Key(k, label):
 		case !slices.Contains(keys, k.Value):
-			if near := display.Suggest(k.Value, keys); near != "" {
-				r.Wrong(k, "%s has no key %.80q; did you mean %q?", label, k.Value, near)
-			} else {
-				r.Wrong(k, "%s has no key %.80q; there are %s", label, k.Value, strings.Join(keys, ", "))
-			}
+			r.suggest(k, label+" has no key", keys, strings.Join(keys, ", "))
 		case slices.Contains(seen, k.Value):
 			r.Wrong(k, "%s has the key %q twice; drop one", label, k.Value)
 		default:
