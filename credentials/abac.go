@@ -23,14 +23,15 @@ type tail struct {
 	role, linking string
 }
 
-// readABAC fails if e is nil. It reads all forms of RT0, so that a refusal can name a form
-// that is not allowed in a speaks-for credential.
+// readABAC reads an element <abac>; e is nil if it is missing, which is an error. It reads all
+// forms of RT0, so that a refusal can name a form that is not allowed in a speaks-for credential.
 func readABAC(e *xmltree.Element) (*abacRule, error) {
 	if e == nil {
 		return nil, refuse(rule.Readable, am.CredentialInvalid, "it is of the type abac but contains no <abac>")
 	}
 	var r abacReader
-	parts := r.parts(r.exactlyOne(r.parts(e, "rt0"), "abac", "rt0"), "version", "head", "tail")
+	statement := r.exactlyOne(r.children(e, "rt0"), "abac", "rt0")
+	parts := r.children(statement, "version", "head", "tail")
 	version := r.text(parts, "rt0", "version", true)
 	if r.err == nil && version != "1.1" {
 		r.err = refuse(rule.ABACVersion, am.CredentialInvalid, "its ABAC rule has the version %.40q, but only 1.1 is supported", version)
@@ -59,13 +60,13 @@ func (r *abacReader) role(e *xmltree.Element, isTail bool) (principal keyID, rol
 	if isTail {
 		names = append(names, "linking_role")
 	}
-	parts := r.parts(e, names...)
+	parts := r.children(e, names...)
 	if r.err != nil {
 		return principal, "", ""
 	}
 	p := r.exactlyOne(parts, e.Local, "ABACprincipal")
 	role, linking = r.text(parts, e.Local, "role", false), r.text(parts, e.Local, "linking_role", false)
-	id := r.text(r.parts(p, "keyid", "mnemonic"), "ABACprincipal", "keyid", true)
+	id := r.text(r.children(p, "keyid", "mnemonic"), "ABACprincipal", "keyid", true)
 	principal, ok := parseKeyID(id)
 	if r.err == nil && !ok {
 		r.err = refuse(rule.Readable, am.CredentialInvalid, "its ABAC rule has the keyid %.60q, which is not the SHA-1 of a key in 40 hexadecimal digits", id)
@@ -73,8 +74,8 @@ func (r *abacReader) role(e *xmltree.Element, isTail bool) (principal keyID, rol
 	return principal, role, linking
 }
 
-// parts returns the children by name. It fails for a child with another name.
-func (r *abacReader) parts(e *xmltree.Element, names ...string) map[string][]*xmltree.Element {
+// children returns the child elements by name. It fails for a child with another name.
+func (r *abacReader) children(e *xmltree.Element, names ...string) map[string][]*xmltree.Element {
 	if r.err == nil {
 		r.err = checkBlankText(e)
 	}

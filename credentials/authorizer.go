@@ -143,13 +143,10 @@ func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Ri
 		return Grant{}, err
 	}
 	x := examination{t, cert.NewBudget(callBudget), now}
-	list := make([]examined, len(p))
-	for i, presented := range p {
-		list[i].statement, list[i].err = z.examine(x, presented, c.issuers())
-	}
+	list := z.examineAll(x, p, c.issuers())
 	g := Grant{caller: c.URN, right: r, expires: c.Chain.Expires()}
 	if !user.IsZero() {
-		if err := g.speakFor(user, c, list); err != nil {
+		if err := g.setSpeaker(user, c, list); err != nil {
 			return Grant{}, err
 		}
 		z.examineAgain(x, p, list, c.issuers(), g.speaksFor.issuers)
@@ -157,7 +154,9 @@ func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Ri
 	return g.addCredentials(list)
 }
 
-// checkedCaller identifies the caller again if the anchors have changed since.
+// checkedCaller returns the caller with a chain that is verified under the anchors of t. It
+// identifies the caller again if the anchors have changed since, and completes an incomplete
+// chain with certificates from the credentials. It fails if the caller is not accepted.
 func (z *Authorizer) checkedCaller(t *trust, c Caller, p []Presented, now time.Time) (Caller, error) {
 	if c.generation != t.anchors.Generation() && len(c.rawChain) > 0 {
 		c = z.identify(t, c.rawChain, untrustedBudget, now)
@@ -182,17 +181,13 @@ func (z *Authorizer) SpeakFor(c Caller, p []Presented, speakingFor string, now t
 	if err != nil || user.IsZero() {
 		return c.URN, err
 	}
-	x := examination{t, cert.NewBudget(callBudget), now}
-	list := make([]examined, len(p))
-	for i, presented := range p {
-		list[i].statement, list[i].err = z.examine(x, presented, c.issuers())
-	}
 	g := Grant{caller: c.URN}
-	err = g.speakFor(user, c, list)
+	err = g.setSpeaker(user, c, z.examineAll(examination{t, cert.NewBudget(callBudget), now}, p, c.issuers()))
 	return g.caller, err
 }
 
-// addCredentials lists the reasons in the error if no credential gives the right.
+// addCredentials returns the grant with the credentials that give the right, and the reasons of
+// the others. If no credential gives the right, the error has the reasons.
 func (g Grant) addCredentials(list []examined) (Grant, error) {
 	for i, e := range list {
 		err := e.err

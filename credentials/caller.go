@@ -50,9 +50,9 @@ const (
 	maxBorrowedBytes = 256 << 10
 )
 
-// completeChain is for a client that sent an incomplete chain. It takes the missing
-// certificates from verified credentials of the caller. It examines only a few credentials,
-// since the caller has no trusted certificate.
+// completeChain returns an accepted caller if the client sent an incomplete chain and verified
+// credentials of the caller have the missing certificates. Otherwise it returns c. It examines only
+// a few credentials, since the caller has no trusted certificate.
 func (z *Authorizer) completeChain(t *trust, c Caller, p []Presented, now time.Time) Caller {
 	if c.leaf == nil {
 		return c
@@ -136,13 +136,15 @@ func checkRawChain(rawChain [][]byte) error {
 	return nil
 }
 
-// cached returns false if the chain is not cached, or is not valid at the time now.
+// cached returns the caller of a chain from the cache. It returns false if the chain is not
+// cached, or is not valid at the time now.
 func (t *trust) cached(key [sha256.Size]byte, now time.Time) (Caller, bool) {
 	c, ok := t.callers.Get(key)
 	return c.Caller, ok && !now.Before(c.since) && now.Before(c.Chain.Expires())
 }
 
-// identifyNew caches the caller only if the chain is valid.
+// identifyNew identifies the caller of a chain that is not cached, with a budget of signature
+// checks. It caches the caller if the chain is valid.
 func (z *Authorizer) identifyNew(t *trust, key [sha256.Size]byte, rawChain [][]byte, budget int, now time.Time) Caller {
 	c := z.identify(t, rawChain, budget, now)
 	if c.Err == nil {
@@ -157,7 +159,8 @@ type cachedCaller struct {
 	since time.Time
 }
 
-// identify does not use the cache.
+// identify verifies the chain and returns its caller, without the cache. If a user's or tool's
+// chain does not lead to an anchor, the result keeps the certificates for completeChain.
 func (z *Authorizer) identify(t *trust, rawChain [][]byte, budget int, now time.Time) Caller {
 	leaf, err := cert.Parse(rawChain[0])
 	if err != nil {

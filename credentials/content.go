@@ -39,7 +39,7 @@ func readContent(signed dsig.Signed) (content, error) {
 	return c, err
 }
 
-// leafElements contain only text, and occur at most once. In ABAC, a gid is not required.
+// leafElements contain only text, and occur at most once. An ABAC credential needs no gid.
 var leafElements = map[string]struct{ required, gid bool }{
 	"type": {required: true}, "serial": {}, "owner_gid": {true, true}, "owner_urn": {}, "target_gid": {true, true}, "target_urn": {},
 	"uuid": {}, "expires": {required: true},
@@ -47,7 +47,8 @@ var leafElements = map[string]struct{ required, gid bool }{
 
 const errRepeated = "it contains <%s> more than once, or in a foreign namespace"
 
-// read ignores unknown elements.
+// read reads the element <credential>. It refuses known elements that are missing, repeated or in
+// a foreign namespace, and ignores unknown elements.
 func (c *content) read(e *xmltree.Element) error {
 	values := map[string]string{}
 	parts := map[string]*xmltree.Element{}
@@ -76,7 +77,8 @@ func (c *content) read(e *xmltree.Element) error {
 	c.kind = values["type"]
 	for _, name := range slices.Sorted(maps.Keys(leafElements)) {
 		l := leafElements[name]
-		if _, ok := values[name]; l.required && !ok && !(l.gid && c.kind == kindABAC) {
+		isNeeded := l.required && !(l.gid && c.kind == kindABAC)
+		if _, ok := values[name]; isNeeded && !ok {
 			return refuse(rule.Readable, am.CredentialInvalid, "it contains no %s", name)
 		}
 	}

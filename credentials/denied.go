@@ -53,17 +53,17 @@ func (e *DeniedError) Error() string {
 // expired credential comes closer than an invalid one, and its code is more useful to the
 // experimenter.
 func (e *DeniedError) Detail() am.Detail {
-	best, rank := am.NoDetail, -1
+	best, highest := am.NoDetail, -1
 	for _, r := range e.Reasons {
-		if n := distanceRank[r.Detail]; n > rank {
-			best, rank = r.Detail, n
+		if n := closeness[r.Detail]; n > highest {
+			best, highest = r.Detail, n
 		}
 	}
 	return best
 }
 
-// distanceRank has a higher rank for a code closer to a grant.
-var distanceRank = map[am.Detail]int{
+// closeness is higher for a code closer to a grant.
+var closeness = map[am.Detail]int{
 	am.MissingArgs:         0,
 	am.CredentialInvalid:   1,
 	am.CredentialUntrusted: 2,

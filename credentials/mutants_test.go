@@ -63,7 +63,7 @@ var mutants = []struct {
 		{rule.CertificateExpired, `s.now.After(c.NotAfter)`, `false`, accepted("certificate")},
 		{rule.CertificateStarted, `s.now.Before(c.NotBefore.Add(-maxClockSkew))`, `false`, accepted("certificate")},
 		{rule.CriticalExtensions, `ext.Critical && !isEvaluated(ext.Id)`, `false`, accepted("certificate")},
-		{rule.IssuerIsCA, `!isCA && !anchor`, `!isCA && false`, accepted("certificate")},
+		{rule.IssuerIsCA, `!isCA && !isAnchor`, `!isCA && false`, accepted("certificate")},
 		{rule.IssuerKeyUsage, `c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0`, `false`, accepted("certificate")},
 		{rule.PathLength, `isCA && c.MaxPathLen >= 0 && (c.MaxPathLen > 0 || c.MaxPathLenZero) && distance > c.MaxPathLen`, `false`, accepted("certificate")},
 		{rule.IssuerIsAuthority, `!c.URN.IsZero() && c.URN.Type != urn.Authority`, `false`, accepted("certificate")},
@@ -184,9 +184,9 @@ var mutants = []struct {
 	{"privilege.go", []mutant{
 		{rule.Names, `p.Name != (xmltree.Name{Local: "privilege"})`, `false`, accepted("meaning")},
 		{rule.PrivilegeCount, `len(list) == maxPrivileges`, `false`, accepted("meaning")},
-		{rule.PrivilegeForm, `names != 1 || name == "" || delegates > 1`, `false`, accepted("meaning")},
+		{rule.PrivilegeForm, `nameCount != 1 || name == "" || delegateCount > 1`, `false`, accepted("meaning")},
 		{rule.PrivilegeName, `!isPrivilegeName(name)`, `false`, accepted("meaning")},
-		{rule.CanDelegate, `delegates == 1 && delegate != "true" && delegate != "false" && delegate != "1" && delegate != "0"`, `false`, accepted("meaning")},
+		{rule.CanDelegate, `delegateCount == 1 && delegate != "true" && delegate != "false" && delegate != "1" && delegate != "0"`, `false`, accepted("meaning")},
 		{rule.PrivilegeOnce, `case seen[key]:`, `case false:`, accepted("meaning")},
 	}},
 	{"speaksfor.go", []mutant{

@@ -57,8 +57,17 @@ type examination struct {
 	now    time.Time
 }
 
-// examine may return a cached result. The candidates for issuers may come from any source,
-// since examine verifies each candidate.
+// examineAll examines every credential; see examine.
+func (z *Authorizer) examineAll(x examination, p []Presented, candidates []*cert.Certificate) []examined {
+	list := make([]examined, len(p))
+	for i, presented := range p {
+		list[i].statement, list[i].err = z.examine(x, presented, candidates)
+	}
+	return list
+}
+
+// examine verifies a credential, or returns the cached result of an earlier call. The candidates
+// for issuers may come from any source, since examine verifies each candidate.
 func (z *Authorizer) examine(x examination, p Presented, candidates []*cert.Certificate) (*statement, error) {
 	text := trimDocument(p.Text)
 	switch {

@@ -21,7 +21,8 @@ type privilege struct {
 	delegate bool
 }
 
-// readPrivileges ignores unknown elements in a privilege.
+// readPrivileges reads and checks the element <privileges>. It ignores unknown elements in a
+// privilege.
 func readPrivileges(e *xmltree.Element) ([]privilege, error) {
 	if err := checkBlankText(e); err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func readPrivileges(e *xmltree.Element) ([]privilege, error) {
 			return nil, err
 		}
 		var name, delegate string
-		var names, delegates int
+		var nameCount, delegateCount int
 		for _, child := range p.Elements() {
 			v, err := leafText(child)
 			if err != nil {
@@ -45,21 +46,21 @@ func readPrivileges(e *xmltree.Element) ([]privilege, error) {
 			switch child.Local {
 			case "name":
 				name = v
-				names++
+				nameCount++
 			case "can_delegate":
 				delegate = v
-				delegates++
+				delegateCount++
 			}
 		}
 		key := strings.ToLower(name)
 		switch {
 		case len(list) == maxPrivileges:
 			return nil, refuse(rule.PrivilegeCount, am.CredentialInvalid, "it contains more than %d privileges", maxPrivileges)
-		case names != 1 || name == "" || delegates > 1:
+		case nameCount != 1 || name == "" || delegateCount > 1:
 			return nil, refuse(rule.PrivilegeForm, am.CredentialInvalid, "a privilege must have one name and at most one can_delegate")
 		case !isPrivilegeName(name):
 			return nil, refuse(rule.PrivilegeName, am.CredentialInvalid, "it contains the privilege %.40q, but a name must have 1 to %d visible ASCII characters", name, maxPrivilegeName)
-		case delegates == 1 && delegate != "true" && delegate != "false" && delegate != "1" && delegate != "0":
+		case delegateCount == 1 && delegate != "true" && delegate != "false" && delegate != "1" && delegate != "0":
 			return nil, refuse(rule.CanDelegate, am.CredentialInvalid, "a privilege has the can_delegate %.40q, which is neither true nor false", delegate)
 		case seen[key]:
 			return nil, refuse(rule.PrivilegeOnce, am.CredentialInvalid, "the privilege %.40q is listed twice", name)

@@ -21,8 +21,8 @@ const (
 	howToSpeak = "name a user in geni_speaking_for and present the speaks-for credential that the user signed"
 )
 
-// verifyABAC is for the ABAC form. The rule must let one tool speak for the user that
-// signed the credential.
+// verifyABAC verifies a speaks-for credential in the ABAC form and sets the permission of s. The
+// rule must let one tool speak for the user that signed the credential.
 func (w *certificateVerifier) verifyABAC(l level, s *statement) error {
 	r := l.rule
 	named, isSpeaksFor := strings.CutPrefix(r.role, rolePrefix)
@@ -47,8 +47,8 @@ func (w *certificateVerifier) verifyABAC(l level, s *statement) error {
 	return w.verifyUser(l, s)
 }
 
-// verifySpeaksFor is for the older form. The owner is the tool. The target is the user,
-// which must be the signer.
+// verifySpeaksFor verifies a speaks-for credential in the older form and sets the permission of s.
+// The owner is the tool. The target is the user, which must be the signer.
 func (w *certificateVerifier) verifySpeaksFor(l level, s *statement) error {
 	tool, user := l.owner[0], l.target[0]
 	if err := l.checkNames(); err != nil {
@@ -87,7 +87,9 @@ func (w *certificateVerifier) verifyUser(l level, s *statement) error {
 	return nil
 }
 
-// speakingFor returns the zero URN if the caller acts in their own name.
+// speakingFor returns the user that the option geni_speaking_for names, or the zero URN if the
+// caller acts in their own name. It fails if the caller's kind, or the operator's list of
+// speakers, does not allow this. It does not look for the credential that is needed, too.
 func (z *Authorizer) speakingFor(c Caller, option string) (urn.URN, error) {
 	u, err := urn.Parse(option)
 	switch {
@@ -106,11 +108,11 @@ func (z *Authorizer) speakingFor(c Caller, option string) (urn.URN, error) {
 	return u, nil
 }
 
-// speakFor makes the user the owner of the grant and the caller its speaker. It uses the
+// setSpeaker makes the user the owner of the grant and the caller its speaker. It uses the
 // first credential that lets the caller speak for the user, and fails without one.
-func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
+func (g *Grant) setSpeaker(user urn.URN, c Caller, list []examined) error {
 	key := keyID(c.Chain[0].KeyID())
-	var tried []Reason
+	var reasons []Reason
 	for i, e := range list {
 		err := e.err
 		switch {
@@ -124,15 +126,15 @@ func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
 			g.expires = earlier(g.expires, e.until)
 			return nil
 		}
-		tried = append(tried, reasonOf(i+1, err))
+		reasons = append(reasons, reasonOf(i+1, err))
 	}
 	detail, broken := am.CredentialMismatch, rule.Presented
-	if len(tried) > 0 {
-		detail = (&DeniedError{tried}).Detail()
-		broken = tried[slices.IndexFunc(tried, func(r Reason) bool { return r.Detail == detail })].Rule
+	if len(reasons) > 0 {
+		detail = (&DeniedError{reasons}).Detail()
+		broken = reasons[slices.IndexFunc(reasons, func(r Reason) bool { return r.Detail == detail })].Rule
 	}
 	denied := deny(broken, detail, "geni_speaking_for names %s, but no valid speaks-for credential of that user for %s was presented", user, c.URN)
-	denied.Reasons = append(denied.Reasons, tried...)
+	denied.Reasons = append(denied.Reasons, reasons...)
 	return denied
 }
 

@@ -81,12 +81,12 @@ func (z *Authorizer) verify(x examination, document []byte, candidates []*cert.C
 		}
 		levels[i] = level{signed, c}
 		s.sha1 = s.sha1 || signed.SHA1
-		w.others = append(append(w.others, signed.Signer), signed.Others...)
+		w.candidates = append(append(w.candidates, signed.Signer), signed.Others...)
 		if c.kind != kindABAC {
-			w.others = slices.Concat(w.others, c.target[1:], c.owner[1:])
+			w.candidates = slices.Concat(w.candidates, c.target[1:], c.owner[1:])
 		}
 	}
-	w.others = append(w.others, candidates...)
+	w.candidates = append(w.candidates, candidates...)
 	if err := checkKinds(levels); err != nil {
 		return nil, err
 	}
@@ -114,7 +114,9 @@ func (c content) renewalHint(delegated bool) string {
 	return "get a new one from its authority"
 }
 
-// verifyPrivileges requires that levels begins with the outermost credential.
+// verifyPrivileges verifies the names, the delegations, the signer and all certificates of a
+// privilege credential, and sets owner, target, privileges and issuers of s. The outermost
+// credential comes first in levels.
 func (z *Authorizer) verifyPrivileges(levels []level, w *certificateVerifier, s *statement) error {
 	for i, l := range levels {
 		if err := l.checkNames(); err != nil {
@@ -145,13 +147,12 @@ func (z *Authorizer) verifyPrivileges(levels []level, w *certificateVerifier, s 
 	return nil
 }
 
-// certificateVerifier verifies the certificates of one document. The field others holds
-// possible issuers.
+// certificateVerifier verifies the certificates of one document.
 type certificateVerifier struct {
-	others  []*cert.Certificate
-	anchors *cert.Anchors
-	options cert.Options
-	now     time.Time
+	candidates []*cert.Certificate // possible issuers
+	anchors    *cert.Anchors
+	options    cert.Options
+	now        time.Time
 }
 
 // roleCertificate is a certificate with its role in a credential: signer, target or owner.
@@ -163,7 +164,7 @@ type roleCertificate struct {
 // verify finds the chain of a certificate, and limits the validity of s to that of the
 // chain.
 func (w *certificateVerifier) verify(part roleCertificate, s *statement) (cert.Chain, error) {
-	chain, err := cert.Verify(part.Certificate, w.others, w.anchors, w.options, w.now)
+	chain, err := cert.Verify(part.Certificate, w.candidates, w.anchors, w.options, w.now)
 	if err != nil {
 		return nil, refuse(rule.Of(err), detailOf(err), "its %s is not accepted: %v", part.role, err)
 	}

@@ -30,7 +30,10 @@ func cutAIA(der []byte) (cut, tbs []byte, ok bool) {
 	last := &fields[len(fields)-1]
 	extensions := elements(last.Bytes)
 	kept := slices.DeleteFunc(slices.Clone(extensions), isAIA)
-	if len(kept) != len(extensions)-1 || len(elements(extensions[slices.IndexFunc(extensions, isAIA)].FullBytes)) != 2 || last.Class != asn1.ClassContextSpecific || last.Tag != extensionsTag {
+	isSingle := len(kept) == len(extensions)-1
+	hasTag := last.Class == asn1.ClassContextSpecific && last.Tag == extensionsTag
+	// Without a field "critical", an extension has two parts: identifier and value.
+	if !isSingle || !hasTag || len(elements(extensions[slices.IndexFunc(extensions, isAIA)].FullBytes)) != 2 {
 		return nil, nil, false
 	}
 	if *last = (asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: extensionsTag, IsCompound: true, Bytes: sequence(kept)}); len(kept) == 0 {

@@ -94,7 +94,8 @@ func newAnchors(list []Anchor, lists []*RevocationList, denied []Denial) *Anchor
 	return a
 }
 
-// fingerprint does not depend on the order or the names of files.
+// fingerprint returns the identifier of the generation. It does not depend on the order or the
+// names of files.
 func (a *Anchors) fingerprint() string {
 	var lines []string
 	for _, anchor := range a.list {

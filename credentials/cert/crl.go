@@ -46,7 +46,7 @@ func (l *RevocationList) Issuer() string { return l.issuer.String() }
 // Len returns the number of revoked certificates.
 func (l *RevocationList) Len() int { return len(l.serials) }
 
-// sameSource compares issuer and key.
+// sameSource reports whether the lists have the same issuer and key.
 func (l *RevocationList) sameSource(m *RevocationList) bool {
 	return l.issuerKey == m.issuerKey && l.keyID == m.keyID
 }
@@ -116,7 +116,7 @@ func ParseRevocationList(der []byte) (*RevocationList, error) {
 		!outer.ReadASN1BitStringAsBytes(&l.signature) || !outer.Empty() {
 		return nil, errListShape
 	}
-	signed := element
+	signed := element // ReadASN1 advances element
 	if !element.ReadASN1(&tbs, cbasn1.SEQUENCE) {
 		return nil, errListShape
 	}
@@ -175,8 +175,8 @@ func (l *RevocationList) readAlgorithm(element cryptobyte.String) error {
 	return nil
 }
 
-// readEntries ignores the revocation dates, since a listed certificate is revoked in any
-// case.
+// readEntries sets the serial numbers of the revoked certificates. It ignores the revocation
+// dates, since a listed certificate is revoked in any case.
 func (l *RevocationList) readEntries(tbs *cryptobyte.String) error {
 	var entries cryptobyte.String
 	if !tbs.ReadOptionalASN1(&entries, nil, cbasn1.SEQUENCE) {

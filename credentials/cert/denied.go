@@ -65,6 +65,7 @@ func parseDenied(file string, text []byte) (list []Denial, problems []Problem) {
 
 const denialForms = "write a URN, sha256:FINGERPRINT, or serial NUMBER of ISSUER"
 
+// parseDenial parses an entry; the caller sets File and Line.
 func parseDenial(s string) (d Denial, err error) {
 	word, rest, _ := strings.Cut(strings.ReplaceAll(s, "\t", " "), " ")
 	if strings.EqualFold(word, "serial") {
@@ -210,8 +211,9 @@ type deniedFile struct {
 	list  []Denial
 }
 
-// load returns the entries in force. It fails only if the file cannot be read and the trust
-// folder was never read before.
+// load reads the file and returns the entries in force. These include former entries if a line
+// is invalid or the file may be truncated. It fails only if the file cannot be read and the
+// trust folder was never read before.
 func (f deniedFile) load(file string) ([]Denial, []Problem, error) {
 	text, err := readFile(file, maxDeniedFile)
 	if err != nil && !f.known {

@@ -87,7 +87,7 @@ func (a *attribute) read(der cryptobyte.String) bool {
 	return true
 }
 
-// readString returns false for string types that names do not use.
+// readString decodes a value; false means that its type is not a string type of names.
 func readString(tag cbasn1.Tag, b []byte) (string, bool) {
 	const numeric, visible, bmp = cbasn1.Tag(18), cbasn1.Tag(26), cbasn1.Tag(30)
 	switch tag {
@@ -217,7 +217,8 @@ func parseDN(s string) (distinguished, error) {
 	}
 }
 
-// parseValue returns the remaining text, which is "" or begins with a comma or a plus sign.
+// parseValue sets the value that s begins with. It returns the remaining text, which is "" or
+// begins with a comma or a plus sign.
 func (a *attribute) parseValue(s string) (remaining string, err error) {
 	if m := dnHex.FindStringSubmatch(s); m != nil {
 		der, _ := hex.DecodeString(m[1])
@@ -229,11 +230,9 @@ func (a *attribute) parseValue(s string) (remaining string, err error) {
 	a.isText = true
 	var b []byte
 	kept := 0 // white space before this index belongs to the value
-	for i := 0; i < len(s); i++ {
+	i := 0
+	for ; i < len(s) && s[i] != ',' && s[i] != '+'; i++ {
 		switch c := s[i]; {
-		case c == ',' || c == '+':
-			a.text = string(b[:max(kept, len(strings.TrimRight(string(b), " \t")))])
-			return s[i:], nil
 		case c == '\\' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]):
 			n, _ := hex.DecodeString(s[i+1 : i+3])
 			b = append(b, n...)
@@ -252,7 +251,7 @@ func (a *attribute) parseValue(s string) (remaining string, err error) {
 		}
 	}
 	a.text = string(b[:max(kept, len(strings.TrimRight(string(b), " \t")))])
-	return "", nil
+	return s[i:], nil
 }
 
 func isHex(c byte) bool {

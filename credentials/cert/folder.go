@@ -135,6 +135,8 @@ func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
 	return newAnchors(anchors, lists, denied), problems, nil
 }
 
+// loadAnchorFile reads the certificates in a file, with the authorities in the file *.authorities
+// of the same name. It returns a Problem for each part that it ignores.
 func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 	problem := func(file, format string, args ...any) {
 		problems = append(problems, Problem{File: file, Text: fmt.Sprintf(format, args...)})
@@ -166,10 +168,10 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 		problem(file, "%v; put a certificate in PEM form into it, or remove it", err)
 		return nil, problems
 	}
-	companion := strings.TrimSuffix(file, ".pem") + ".authorities"
-	authorities, listErr := readAuthorities(companion)
+	authoritiesFile := strings.TrimSuffix(file, ".pem") + ".authorities"
+	authorities, listErr := readAuthorities(authoritiesFile)
 	if listErr != nil {
-		problem(companion, "%v", listErr)
+		problem(authoritiesFile, "%v", listErr)
 	}
 	for i, block := range blocks {
 		c, err := parseBase64(block)
@@ -183,7 +185,7 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 		}
 		if c.URN.IsZero() && len(authorities) == 0 && listErr == nil {
 			problem(file, "certificate %d: %s names no authority, so it can certify no name; list the authorities that it covers in %s",
-				i+1, c.Name(), filepath.Base(companion))
+				i+1, c.Name(), filepath.Base(authoritiesFile))
 		}
 		list = append(list, anchor)
 	}
@@ -198,7 +200,7 @@ func isDER(text []byte) bool {
 // byteOrderMark is the mark that some editors write at the start of a text.
 var byteOrderMark = []byte("\ufeff")
 
-// readFile fails for more than limit bytes. It also fails for a file that is not regular,
+// readFile reads a regular file of at most limit bytes. It fails for other kinds of files,
 // since reading a pipe could block forever.
 func readFile(file string, limit int) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -218,8 +220,8 @@ func readFile(file string, limit int) ([]byte, error) {
 	return text, err
 }
 
-// readAuthorities returns an empty list for a missing file. It fails if one line is
-// invalid, since a part of the list is not what the operator intended.
+// readAuthorities reads a list of authorities, one a line; a missing file is an empty list. It
+// fails if one line is invalid, since a part of the list is not what the operator intended.
 func readAuthorities(file string) ([]string, error) {
 	text, err := readFile(file, maxAnchorFile)
 	if os.IsNotExist(err) {

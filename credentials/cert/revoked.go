@@ -28,8 +28,9 @@ type revoked struct {
 	denied   denials
 	anchors  []RevokedAnchor
 	byHash   map[[sha256.Size]byte]int // certificate → index in anchors
-	files    certificatesByName        // all anchors, including revoked ones
-	aliases  map[string][]urn.URN      // the URNs of all anchors, by name and key
+	byName   certificatesByName        // all anchors, including revoked ones
+	// anchorURNs has the URNs of all anchors, by nameAndKey.
+	anchorURNs map[string][]urn.URN
 	// unanchored has the entries with a serial number of an issuer that is not an anchor,
 	// by unanchoredKey.
 	unanchored map[string]Denial
@@ -70,21 +71,22 @@ func (n certificatesByName) signatureProblem(l *RevocationList) string {
 	return fmt.Sprintf("the CRL of %s is not used: the key of %s has not signed it; get a new one from that authority, or add the authority's new certificate to the folder", display.Cut(l.Issuer(), 100), claimed[0].Name())
 }
 
+// newRevoked indexes the revocations, and finds the anchors that they revoke.
 func newRevoked(anchors []Anchor, lists []*RevocationList, denied []Denial) revoked {
 	r := revoked{
 		lists: lists, byIssuer: map[string][]*RevocationList{}, denied: newDenials(denied),
-		byHash: map[[sha256.Size]byte]int{}, files: byName(anchors), aliases: map[string][]urn.URN{}, unanchored: map[string]Denial{},
+		byHash: map[[sha256.Size]byte]int{}, byName: byName(anchors), anchorURNs: map[string][]urn.URN{}, unanchored: map[string]Denial{},
 	}
-	anchorURNs := map[string]bool{}
+	isAnchorURN := map[string]bool{}
 	for _, a := range anchors {
 		if u := a.Certificate.URN; !u.IsZero() {
 			key := nameAndKey(a.Certificate)
-			r.aliases[key] = append(r.aliases[key], u)
-			anchorURNs[u.Key()] = true
+			r.anchorURNs[key] = append(r.anchorURNs[key], u)
+			isAnchorURN[u.Key()] = true
 		}
 	}
 	for _, d := range r.denied {
-		if !d.issuer.IsZero() && !anchorURNs[d.issuer.Key()] {
+		if !d.issuer.IsZero() && !isAnchorURN[d.issuer.Key()] {
 			r.unanchored[unanchoredKey(*d.serial, d.issuer)] = d
 		}
 	}
@@ -96,11 +98,11 @@ func newRevoked(anchors []Anchor, lists []*RevocationList, denied []Denial) revo
 			r.addRevokedAnchor(a, file, line)
 		}
 	}
-	// An anchor that a denied anchor issued is denied, too.
+	// An anchor that a denied anchor issued is denied, too. A CRL (line 0) revokes no more than it lists.
 	for again := len(r.denied) > 0; again; {
 		again = false
 		for _, a := range anchors {
-			for _, issuer := range r.files.possibleIssuers(a.Certificate) {
+			for _, issuer := range r.byName.possibleIssuers(a.Certificate) {
 				i, isRevoked := r.byHash[issuer.hash]
 				if _, done := r.byHash[a.Certificate.hash]; done || !isRevoked || r.anchors[i].Line == 0 || !hasIssued(issuer, a.Certificate) {
 					continue
@@ -125,14 +127,14 @@ func (r *revoked) addRevokedAnchor(a Anchor, file string, line int) {
 // find reports whether c is revoked. The line is 0 for a CRL. The issuer is nil if unknown.
 // Otherwise, the caller must verify that the issuer signed c.
 func (r *revoked) find(c, issuer *Certificate) (file string, line int, ok bool) {
-	name := nameKey(c.RawIssuer)
-	if d, ok := r.findDenial(c, name, issuer); ok {
+	issuerName := nameKey(c.RawIssuer)
+	if d, ok := r.findDenial(c, issuerName, issuer); ok {
 		return d.File, d.Line, true
 	}
 	if issuer == nil {
 		return "", 0, false
 	}
-	for _, l := range r.byIssuer[name] {
+	for _, l := range r.byIssuer[issuerName] {
 		if l.revokes(c, issuer) {
 			return l.File, 0, true
 		}
@@ -140,33 +142,38 @@ func (r *revoked) find(c, issuer *Certificate) (file string, line int, ok bool) 
 	return "", 0, false
 }
 
-// findDenial returns the entry of the deny list for c. The parameter name is the key of the
-// issuer's name in c. A client can choose among an issuer's certificates with the same key
-// and different URNs. So findDenial tries the URNs of all anchors with the issuer's name
-// and key. An entry with another URN also matches under two conditions: its authority is
-// that of the issuer, and neither the entry's issuer nor the issuer of c is an anchor.
-func (r *revoked) findDenial(c *Certificate, name string, issuer *Certificate) (Denial, bool) {
+// findDenial returns the entry of the deny list for c. The parameter issuerName is the key of
+// the issuer's name in c; the issuer is nil if unknown. A client can choose among an issuer's
+// certificates with the same key and different URNs. So findDenial tries the URNs of all
+// anchors with the issuer's name and key.
+func (r *revoked) findDenial(c *Certificate, issuerName string, issuer *Certificate) (Denial, bool) {
 	if len(r.denied) == 0 {
 		return Denial{}, false
 	}
 	var urns []urn.URN
 	if issuer != nil {
-		urns = r.aliases[nameAndKey(issuer)]
+		urns = r.anchorURNs[nameAndKey(issuer)]
 		if !issuer.URN.IsZero() {
 			urns = append(slices.Clip(urns), issuer.URN)
 		}
 	}
-	if d, ok := r.denied.find(c, name, issuer, urns); ok {
+	if d, ok := r.denied.find(c, issuerName, issuer, urns); ok {
 		return d, true
 	}
-	if issuer == nil || issuer.URN.IsZero() || len(r.aliases[nameAndKey(issuer)]) > 0 {
+	return r.findUnanchoredDenial(c, issuer)
+}
+
+// findUnanchoredDenial returns the entry for c with another URN of the same authority, if
+// neither the entry's issuer nor the issuer of c is an anchor.
+func (r *revoked) findUnanchoredDenial(c, issuer *Certificate) (Denial, bool) {
+	if issuer == nil || issuer.URN.IsZero() || len(r.anchorURNs[nameAndKey(issuer)]) > 0 {
 		return Denial{}, false
 	}
 	d, ok := r.unanchored[unanchoredKey(serialKey(c), issuer.URN)]
 	return d, ok
 }
 
-// unanchoredKey returns a key of revoked.unanchored.
+// unanchoredKey returns a key of revoked.unanchored: the issuer's authority and the serial number.
 func unanchoredKey(serial string, issuer urn.URN) string {
 	return urn.URN{Authority: issuer.Authority, Type: urn.Authority, Name: hex.EncodeToString([]byte(serial))}.Key()
 }
@@ -183,7 +190,7 @@ func (r *revoked) findAnchor(c *Certificate) (file string, line int, ok bool) {
 		return file, line, true
 	}
 	tried := map[string]bool{}
-	for _, issuer := range r.files.possibleIssuers(c) {
+	for _, issuer := range r.byName.possibleIssuers(c) {
 		key := string(issuer.RawSubjectPublicKeyInfo)
 		if tried[key] {
 			continue
@@ -219,7 +226,7 @@ func (r *revoked) checkAnchor(c *Certificate) *Error {
 
 // checkIssuers checks every anchor that could have issued c.
 func (r *revoked) checkIssuers(c *Certificate) *Error {
-	for _, issuer := range r.files.possibleIssuers(c) {
+	for _, issuer := range r.byName.possibleIssuers(c) {
 		if e := r.checkAnchor(issuer); e != nil {
 			return e
 		}
@@ -227,8 +234,8 @@ func (r *revoked) checkIssuers(c *Certificate) *Error {
 	return nil
 }
 
-// refuseRevoked takes line 0 for a CRL. The text has only the base name of the file, since
-// untrusted callers can read the text.
+// refuseRevoked returns the error for a certificate that a file revokes; line is 0 for a CRL. The
+// text has only the base name of the file, since untrusted callers can read the text.
 func refuseRevoked(c *Certificate, file string, line int) *Error {
 	if line > 0 {
 		return refuse(Revoked, rule.NotRevoked, c, "is refused by the operator of this server, in the list %s; ask the operator for the reason", filepath.Base(file))
@@ -262,7 +269,7 @@ func (a *Anchors) RevokedAnchors() []RevokedAnchor { return slices.Clone(a.revok
 // SignersOf returns the anchors, including revoked anchors, that signed a list. If there
 // are none, the issuer may be an authority below an anchor. Clients send the certificate of
 // such an authority.
-func (a *Anchors) SignersOf(l *RevocationList) []*Certificate { return a.revoked.files.signersOf(l) }
+func (a *Anchors) SignersOf(l *RevocationList) []*Certificate { return a.revoked.byName.signersOf(l) }
 
 // Effect describes the effect of an entry of the deny list.
 type Effect struct {
@@ -289,13 +296,15 @@ func (a *Anchors) Effect(d Denial) (r Effect) {
 		authority = d.urn
 	}
 	r.IsIntermediate = !authority.IsZero() && len(r.RevokedAnchors) == 0
+	named := cmp.Or(d.urn, d.issuer)
 	for _, anchor := range a.list {
 		c := anchor.Certificate
 		r.IsIntermediate = r.IsIntermediate && !c.URN.Equal(authority)
-		if named := cmp.Or(d.urn, d.issuer); !named.IsZero() && !isCovered(anchor.Covers(), named.Authority) || d.dn != "" && nameKey(c.RawSubject) != d.dn {
-			continue
+		coversURN := named.IsZero() || isCovered(anchor.Covers(), named.Authority)
+		hasIssuerName := d.dn == "" || nameKey(c.RawSubject) == d.dn
+		if coversURN && hasIssuerName {
+			r.Anchors = append(r.Anchors, anchor)
 		}
-		r.Anchors = append(r.Anchors, anchor)
 	}
 	return r
 }

@@ -73,7 +73,7 @@ func Verify(leaf *Certificate, candidates []*Certificate, a *Anchors, o Options,
 	if leaf.URN.IsZero() {
 		return nil, refuse(NoName, rule.HasURN, leaf, "contains no URN among its alternative names")
 	}
-	s := search{others: candidates, anchors: a, options: o, now: now, checks: maxChecks}
+	s := search{candidates: candidates, anchors: a, options: o, now: now, checks: maxChecks}
 	chain := s.extend(leaf, nil)
 	if chain == nil {
 		return nil, s.best
@@ -82,11 +82,12 @@ func Verify(leaf *Certificate, candidates []*Certificate, a *Anchors, o Options,
 	return chain, nil
 }
 
-// cacheKey leaves out the anchors and the time.
-func cacheKey(leaf *Certificate, others []*Certificate, o Options) [sha256.Size]byte {
-	b := make([]byte, 0, (1+len(others))*sha256.Size+5)
+// cacheKey returns the key of a verified chain in the cache of one generation of anchors. Verify
+// compares the time itself.
+func cacheKey(leaf *Certificate, candidates []*Certificate, o Options) [sha256.Size]byte {
+	b := make([]byte, 0, (1+len(candidates))*sha256.Size+5)
 	b = append(b, leaf.hash[:]...)
-	for _, c := range others {
+	for _, c := range candidates {
 		b = append(b, c.hash[:]...)
 	}
 	if o.SHA1 {
@@ -96,14 +97,15 @@ func cacheKey(leaf *Certificate, others []*Certificate, o Options) [sha256.Size]
 	return sha256.Sum256(b)
 }
 
+// search is the search for a chain of one leaf.
 type search struct {
-	others  []*Certificate
-	anchors *Anchors
-	options Options
-	now     time.Time
-	checks  int    // signature checks left
-	best    *Error // the error of the longest path
-	depth   int    // the length of that path
+	candidates []*Certificate
+	anchors    *Anchors
+	options    Options
+	now        time.Time
+	checks     int    // signature checks left
+	best       *Error // the error of the longest path
+	depth      int    // the length of that path
 }
 
 // fail keeps only the error with the longest path. It always returns nil.
@@ -114,7 +116,8 @@ func (s *search) fail(depth int, e *Error) Chain {
 	return nil
 }
 
-// extend returns nil if it finds no complete chain.
+// extend returns a chain that begins with the path and c and ends with an anchor. If it finds
+// none, it records the error and returns nil.
 func (s *search) extend(c *Certificate, path Chain) Chain {
 	if e := s.checkSelf(c); e != nil {
 		return s.fail(len(path), e)
@@ -140,7 +143,7 @@ func (s *search) extend(c *Certificate, path Chain) Chain {
 			return chain
 		}
 	}
-	for _, issuer := range s.others {
+	for _, issuer := range s.candidates {
 		if s.isAnchor(issuer) || contains(path, issuer) || !bytes.Equal(issuer.RawSubject, c.RawIssuer) {
 			continue
 		}
@@ -154,10 +157,11 @@ func (s *search) extend(c *Certificate, path Chain) Chain {
 	return s.fail(len(path)-1, refuse(Untrusted, rule.Anchored, c, "is issued by %q, which is not an authority that this server trusts", display.Cut(c.Issuer.String(), 100)))
 }
 
-// tryIssuer returns nil if no complete chain has the issuer after the path.
-func (s *search) tryIssuer(issuer *Certificate, anchor bool, path Chain) Chain {
+// tryIssuer checks that the issuer issued the last certificate of the path, and continues the
+// chain with it. It returns nil, as extend does, if there is no complete chain.
+func (s *search) tryIssuer(issuer *Certificate, isAnchor bool, path Chain) Chain {
 	c := path[len(path)-1]
-	if e := checkIssuer(issuer, anchor, len(path)-1); e != nil {
+	if e := checkIssuer(issuer, isAnchor, len(path)-1); e != nil {
 		return s.fail(len(path), e)
 	}
 	if usesSHA1(c.SignatureAlgorithm) && !s.options.SHA1 {
@@ -219,12 +223,13 @@ func isEvaluated(oid asn1.ObjectIdentifier) bool {
 	return false
 }
 
-// checkIssuer gets as distance the number of certificates between c and the leaf. An anchor
-// need not be a CA, since certificates of X.509 versions 1 and 2 cannot be marked as CAs.
-func checkIssuer(c *Certificate, anchor bool, distance int) *Error {
+// checkIssuer refuses a certificate that may not issue others. distance is the number of
+// certificates between c and the leaf. An anchor need not be a CA, since certificates of X.509
+// versions 1 and 2 cannot be marked as CAs.
+func checkIssuer(c *Certificate, isAnchor bool, distance int) *Error {
 	isCA := c.BasicConstraintsValid && c.IsCA
 	switch {
-	case !isCA && !anchor:
+	case !isCA && !isAnchor:
 		return refuse(NotIssuer, rule.IssuerIsCA, c, "issued a certificate but is not a CA")
 	case c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0:
 		return refuse(NotIssuer, rule.IssuerKeyUsage, c, "issued a certificate but its key usage does not allow it")

@@ -26,7 +26,8 @@ type document struct {
 	signatures []*xmltree.Element
 }
 
-// readDocument checks how often each element occurs, the namespaces and the ids.
+// readDocument returns the credentials and signatures of a document. It checks how often each
+// element occurs, the namespaces and the ids.
 func readDocument(doc *xmltree.Doc) (document, error) {
 	var d document
 	root := doc.Root
@@ -106,7 +107,7 @@ func (d *document) collectChain(e *xmltree.Element) error {
 		if len(inner) > 0 {
 			broken = misplacedRule(inner[0], "", "credential")
 		}
-		if len(inner) == 0 || (len(inner) != 1 || !hasName(inner[0], noNamespace("credential"))) {
+		if len(inner) != 1 || !hasName(inner[0], noNamespace("credential")) {
 			return refuse(Malformed, broken, "line %d: a parent must contain exactly one credential", parent.Line)
 		}
 		e = inner[0]
@@ -117,13 +118,13 @@ func (d *document) collectChain(e *xmltree.Element) error {
 // concerns reports whether a signature may refer to a credential of the chain. It returns
 // true if the signature has no reference, or one with an unclear target.
 func (d *document) concerns(signature *xmltree.Element) bool {
-	isClear, concerned := false, false
+	hasReference, concerned := false, false
 	var walk func(e *xmltree.Element)
 	walk = func(e *xmltree.Element) {
 		if e.Local == "Reference" {
 			uri, _ := e.Attr("", "URI")
 			id, isID := strings.CutPrefix(uri, "#")
-			isClear = isClear || isID
+			hasReference = true
 			concerned = concerned || !isID || strings.HasPrefix(id, "xpointer") || slices.Contains(d.ids, strings.TrimSpace(id))
 		}
 		for _, c := range e.Elements() {
@@ -131,7 +132,7 @@ func (d *document) concerns(signature *xmltree.Element) bool {
 		}
 	}
 	walk(signature)
-	return concerned || !isClear
+	return concerned || !hasReference
 }
 
 // checkIDs fails if an id occurs twice. It checks every attribute that some XML reader
@@ -241,9 +242,7 @@ func atMostOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) 
 		if broken := misplacedRule(c, name.Space, name.Local); !hasName(c, name) || found != nil {
 			return nil, refuse(Malformed, broken, "line %d: unexpected or repeated %s in %s", c.Line, describe(c), describe(e))
 		}
-		if found == nil {
-			found = c
-		}
+		found = c
 	}
 	return found, nil
 }

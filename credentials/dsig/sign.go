@@ -10,12 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"html"
-	"math/big"
 	"slices"
 	"strings"
-
-	"golang.org/x/crypto/cryptobyte"
-	"golang.org/x/crypto/cryptobyte/asn1"
 
 	"patchbay/credentials/cert"
 	"patchbay/schemas/xmltree"
@@ -54,13 +50,15 @@ func Sign(doc []byte, id string, key crypto.Signer, chain []*cert.Certificate, o
 	if err != nil {
 		return nil, err
 	}
+	// What is signed is the canonical SignedInfo, as it is in the document: insert it without a value.
 	unsigned, err := insertSignature(doc, s.element(nil))
 	if err != nil {
 		return nil, err
 	}
 	var info []byte
 	err = xmltree.Parse(unsigned, DefaultLimits, func(d *xmltree.Doc) error {
-		signatures := d.Root.Elements()[len(d.Root.Elements())-1].Elements()
+		children := d.Root.Elements()
+		signatures := children[len(children)-1].Elements()
 		e, err := exactlyOne(signatures[len(signatures)-1], dsName("SignedInfo"))
 		if err != nil {
 			return err
@@ -94,7 +92,8 @@ func (m method) sum(b []byte) []byte {
 	return h.Sum(nil)
 }
 
-// chooseMethod fails if Verify does not accept the key or the hash.
+// chooseMethod returns the method for the key. It fails if Verify does not accept the key or the
+// hash.
 func chooseMethod(key crypto.Signer, o SignOptions) (method, error) {
 	sha256 := method{digest: nsEnc + "sha256", hash: crypto.SHA256}
 	switch k := key.Public().(type) {
@@ -134,7 +133,7 @@ type unsignedSignature struct {
 	digest []byte
 }
 
-// element accepts the value nil if only the SignedInfo is used.
+// element returns the Signature with the signature value, which is nil if only SignedInfo is used.
 func (s unsignedSignature) element(value []byte) []byte {
 	var b bytes.Buffer
 	id := html.EscapeString(s.id)
@@ -205,19 +204,4 @@ func findCredential(e *xmltree.Element, id string) *xmltree.Element {
 		}
 	}
 	return nil
-}
-
-// xmlSignature converts an ECDSA signature from ASN.1 to the format in XML: two numbers,
-// each with size bytes.
-func xmlSignature(der []byte, size int) ([]byte, error) {
-	in := cryptobyte.String(der)
-	var seq cryptobyte.String
-	r, s := new(big.Int), new(big.Int)
-	if !in.ReadASN1(&seq, asn1.SEQUENCE) || !seq.ReadASN1Integer(r) || !seq.ReadASN1Integer(s) {
-		return nil, errors.New("cannot sign: the key returned a malformed signature")
-	}
-	out := make([]byte, 2*size)
-	r.FillBytes(out[:size])
-	s.FillBytes(out[size:])
-	return out, nil
 }

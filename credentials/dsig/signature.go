@@ -3,6 +3,7 @@ package dsig
 import (
 	"crypto"
 	"crypto/x509"
+	"errors"
 	"math/big"
 
 	"golang.org/x/crypto/cryptobyte"
@@ -26,7 +27,7 @@ type signature struct {
 	sha1             bool
 }
 
-// readSignature fails for content that is not supported.
+// readSignature reads a Signature. It fails for content that is not supported.
 func readSignature(e *xmltree.Element, o Options) (*signature, error) {
 	if err := checkChildren(e, "SignedInfo", "SignatureValue", "KeyInfo"); err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func (s *signature) readTransforms(reference *xmltree.Element) error {
 	return nil
 }
 
-// readKeys ignores everything but certificates.
+// readKeys reads the certificates in KeyInfo, and ignores other forms of the key.
 func (s *signature) readKeys(keys *xmltree.Element) error {
 	if err := checkBlankText(keys); err != nil {
 		return err
@@ -155,7 +156,8 @@ func (s *signature) readKeys(keys *xmltree.Element) error {
 	return nil
 }
 
-// algorithm fails if the named algorithm is not in the list or has parameters.
+// algorithm returns the algorithm that the child name of e states. It fails if the algorithm is
+// not in the list or has parameters.
 func algorithm[T any](e *xmltree.Element, name string, list map[string]T) (T, error) {
 	var zero T
 	c, err := exactlyOne(e, dsName(name))
@@ -205,6 +207,21 @@ next:
 		return refuse(Unsupported, broken, "line %d: unexpected %s in %s", c.Line, describe(c), describe(e))
 	}
 	return nil
+}
+
+// xmlSignature converts an ECDSA signature from ASN.1 to the format in XML: two numbers,
+// each with size bytes.
+func xmlSignature(der []byte, size int) ([]byte, error) {
+	in := cryptobyte.String(der)
+	var seq cryptobyte.String
+	r, s := new(big.Int), new(big.Int)
+	if !in.ReadASN1(&seq, asn1.SEQUENCE) || !seq.ReadASN1Integer(r) || !seq.ReadASN1Integer(s) {
+		return nil, errors.New("cannot sign: the key returned a malformed signature")
+	}
+	out := make([]byte, 2*size)
+	r.FillBytes(out[:size])
+	s.FillBytes(out[size:])
+	return out, nil
 }
 
 // asn1Signature converts an ECDSA signature from the format in XML, two numbers of equal

@@ -99,8 +99,9 @@ func readSigner(dir, name string) (s signer, err error) {
 	return s, err
 }
 
-// newServices writes the certificate of the member authority last, so an authority with it is
-// complete. It replaces files that an interrupted call has left.
+// newServices creates the keys and certificates of the slice authority and the member authority. It
+// writes the certificate of the member authority last, so an authority with it is complete. It
+// replaces files that an interrupted call has left.
 func (a *Authority) newServices(root signer, now time.Time) (err error) {
 	for _, x := range []struct {
 		to         *signer
@@ -116,7 +117,8 @@ func (a *Authority) newServices(root signer, now time.Time) (err error) {
 	return nil
 }
 
-// newSigner writes the certificate after the key.
+// newSigner creates a key and its certificate, and writes the certificate after the key. Without
+// an issuer, the certificate is self-signed.
 func (a *Authority) newSigner(name string, h subject, issuer *signer, now time.Time) (s signer, err error) {
 	if s.key, err = rsa.GenerateKey(rand.Reader, rsaBits); err != nil {
 		return s, err

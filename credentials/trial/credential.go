@@ -18,6 +18,8 @@ var userPrivileges = []string{"refresh", "resolve", "info"}
 // OwnerPrivileges are the privileges of a slice's owners.
 var OwnerPrivileges = []string{"refresh", "embed", "bind", "control", "info"}
 
+// credential returns a new credential that by has signed. It gives the owner the privileges over
+// the target, and all may be delegated.
 func (a *Authority) credential(by signer, owner, target *cert.Certificate, privileges []string, expires time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>

@@ -80,7 +80,8 @@ type parent struct {
 	start, end int64 // byte offsets of its element in the document
 }
 
-// readParent fails unless the credential is signed and belongs to owner.
+// readParent reads the credential that is delegated. It fails unless the credential is signed and
+// belongs to owner. It does not verify the signer's certificate.
 func readParent(document []byte, owner User) (parent, error) {
 	chain, err := dsig.Verify(document, dsig.Options{SHA1: true})
 	if err != nil {

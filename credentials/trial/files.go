@@ -66,11 +66,12 @@ func parseKey(text []byte) (*rsa.PrivateKey, error) {
 
 // writeNew writes a new file completely or not at all. It fails if path exists.
 func writeNew(path string, content []byte, mode fs.FileMode) error {
-	return file.AsOwner(filepath.Dir(path), func() error { return createFile(path, content, mode) })
+	return file.AsOwner(filepath.Dir(path), func() error { return writeAndLink(path, content, mode) })
 }
 
-// createFile fails if path exists: a hard link, unlike a rename, never replaces a file.
-func createFile(path string, content []byte, mode fs.FileMode) error {
+// writeAndLink writes a temporary file and links it to path. It fails if path exists, because a
+// hard link, unlike a rename, never replaces a file.
+func writeAndLink(path string, content []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}

@@ -186,7 +186,7 @@ func (a *Authority) HasUser(name string) bool {
 // ParseSSHKeys reads public SSH keys, one on each line, and returns a normalized line for
 // each. It skips empty lines and comments. It fails if another line is not a public key
 // without options, or if there is no key.
-func ParseSSHKeys(text []byte) (lines []byte, err error) {
+func ParseSSHKeys(text []byte) (normalized []byte, err error) {
 	if bytes.Contains(text, []byte("PRIVATE KEY-----")) {
 		return nil, errors.New("it is a private key; give the public half, whose file ends in .pub")
 	}
@@ -201,16 +201,16 @@ func ParseSSHKeys(text []byte) (lines []byte, err error) {
 		case len(options) > 0:
 			return nil, fmt.Errorf("a key has options before it (%s); remove them", options[0])
 		}
-		lines = append(lines, bytes.TrimSuffix(ssh.MarshalAuthorizedKey(key), []byte("\n"))...)
+		normalized = append(normalized, bytes.TrimSuffix(ssh.MarshalAuthorizedKey(key), []byte("\n"))...)
 		if comment != "" {
-			lines = append(append(lines, ' '), comment...)
+			normalized = append(append(normalized, ' '), comment...)
 		}
-		lines = append(lines, '\n')
+		normalized = append(normalized, '\n')
 	}
-	if len(lines) == 0 {
+	if len(normalized) == 0 {
 		return nil, errors.New("it contains no public SSH key")
 	}
-	return lines, nil
+	return normalized, nil
 }
 
 // SSHKeys returns the public SSH keys of a user that this authority or "patchbay user" has written,
@@ -223,7 +223,8 @@ func (a *Authority) SSHKeys(name string) ([]byte, error) {
 	return public, err
 }
 
-// sshKeys returns no private key if the user supplied the public keys.
+// sshKeys returns the generated private key and its public key. If the user supplied public keys,
+// it returns these, and no private key.
 func (a *Authority) sshKeys(name string) (private, public []byte, err error) {
 	public, err = os.ReadFile(a.path("users", name, ".pub"))
 	if !isMissing(err) {
@@ -252,8 +253,9 @@ func (u User) sign(document []byte, id string) ([]byte, error) {
 	return dsig.Sign(document, id, key, chain, dsig.SignOptions{})
 }
 
-// ensureUser replaces the SSH keys of an existing user unless keys is empty. It writes
-// the certificate of a new user last, so a user with a certificate is complete.
+// ensureUser creates the user if there is none. For an existing user, it replaces the SSH keys
+// unless keys is empty. It writes the certificate of a new user last, so a user with a
+// certificate is complete.
 func (a *Authority) ensureUser(name string, keys []byte, now time.Time) error {
 	_, err := os.Lstat(a.path("users", name, ".pem"))
 	if !isMissing(err) {
@@ -305,6 +307,8 @@ func NewSSHKey(comment string) (private, public []byte, err error) {
 	return pem.EncodeToMemory(block), ssh.MarshalAuthorizedKey(line), nil
 }
 
+// replaceSSHKeys writes the public keys of a user, and then removes a generated private key. It
+// does nothing if keys is empty.
 func (a *Authority) replaceSSHKeys(name string, keys []byte) error {
 	if len(keys) == 0 {
 		return nil
