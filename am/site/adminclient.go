@@ -187,7 +187,8 @@ func (h AdminClient) Order(ctx context.Context, path string, order, answer any) 
 	return h.exchange(ctx, query{http.MethodPost, path, body, true}, answer)
 }
 
-// exchange returns the results of Ask and Order.
+// exchange sends a query and decodes the JSON answer. served reports whether a server answered. The
+// error for an order says whether the site may have carried it out.
 func (h AdminClient) exchange(ctx context.Context, q query, answer any) (served bool, err error) {
 	r, err := h.request(ctx, q)
 	if err == nil {
@@ -278,6 +279,7 @@ func (h AdminClient) request(ctx context.Context, q query) (r response, err erro
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err
 		}
+		// An order that was sent may have been carried out, so this process must not repeat it.
 		if r.served = !isNotRunning(err) || r.sent && q.isOrder; r.served {
 			return r, err
 		}

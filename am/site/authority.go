@@ -24,7 +24,8 @@ func (c *Config) OpenAuthority() (*authority.Authority, error) {
 	return authority.Open(dir, filepath.Join(dir, AuthorityDir))
 }
 
-// openAuthority also checks that the site trusts the authority's root. A read-only site serves no
+// openAuthority opens the trial authority, and returns the service for it; nil if the site serves
+// none. A read-only site serves no
 // authority, because the original site does.
 func (s *Site) openAuthority(siteClock *clock.Clock, auth *credentials.Authorizer) (*authority.Service, error) {
 	c := s.config

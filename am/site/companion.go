@@ -39,9 +39,10 @@ type Companion struct {
 // answerTime limits how long a provider may take to say whether its service answers.
 const answerTime = 5 * time.Second
 
-// OpenCompanion returns the service of a provider, or nil if the provider has none. If the
-// provider cannot describe its settings, OpenCompanion returns the service and an error, which
-// is a *yamlfile.Error for wrong settings.
+// OpenCompanion returns the service of a provider with the settings that the provider describes. It
+// returns nil if the provider has no service, or no readable metadata. If the provider cannot
+// describe its settings, OpenCompanion returns the service and an error, which is a
+// *yamlfile.Error for wrong settings.
 func OpenCompanion(ctx context.Context, dir, name string) (*Companion, error) {
 	if name == "" || name != filepath.Base(name) {
 		return nil, nil
@@ -163,8 +164,8 @@ func providersOf(inv *inventory.Inventory) map[string]bool {
 	return used
 }
 
-// findCompanions leaves out a service whose provider has wrong settings, because the provider
-// reports that error.
+// findCompanions returns the services of the named providers. It leaves out a service whose
+// provider has wrong settings, because the provider reports that error.
 func findCompanions(dir string, names map[string]bool) []*Companion {
 	var found []*Companion
 	for _, name := range slices.Sorted(maps.Keys(names)) {

@@ -49,9 +49,9 @@ type handledCompanion struct {
 	cancel context.CancelFunc // ends the service if this process runs it
 	// own is true while this process runs the service, or will start it when it ends.
 	own atomic.Bool
-	// answers is true after the service has answered, until it ends.
-	answers atomic.Bool
-	done    chan struct{} // closed when own has become false for ever
+	// isUp is true after the service has answered, until it ends.
+	isUp atomic.Bool
+	done chan struct{} // closed when own has become false for ever
 }
 
 func newCompanions(list []*Companion, log *slog.Logger) *companions {
@@ -71,24 +71,25 @@ func (r *companions) start(ctx context.Context) {
 	r.startNew()
 }
 
-// startNew starts the services in r.list that were not started yet and do not run. It waits
-// until they answer, at most for the duration r.patience. If this process may not start a
-// service, startNew logs the command for it.
+// startNew handles the services in r.list that were not handled yet. It starts those that do not
+// answer, and waits until they answer, at most for the duration r.patience. A service that answers
+// already is only watched; see replaceWhenEnded. If this process may not start a service, startNew
+// logs the command for it.
 func (r *companions) startNew() {
-	all := map[*Companion]*handledCompanion{}
+	unhandled := map[*Companion]*handledCompanion{}
 	r.mu.Lock()
 	for _, t := range r.list {
 		if r.ctx != nil && r.handled[t] == nil {
 			h := &handledCompanion{done: make(chan struct{})}
 			h.ctx, h.cancel = context.WithCancel(r.ctx)
-			r.handled[t], all[t] = h, h
+			r.handled[t], unhandled[t] = h, h
 		}
 	}
 	r.mu.Unlock()
 	var waiting sync.WaitGroup
-	for t, h := range all {
+	for t, h := range unhandled {
 		log := r.log.With("provider", t.Provider, "instance", t.Settings.Instance)
-		run := func(do func()) {
+		run := func(do func()) { // closes h.done at its end
 			h.own.Store(true)
 			r.running.Go(func() {
 				defer close(h.done)
@@ -132,8 +133,8 @@ func (r *companions) startNew() {
 // Otherwise another process has started the service.
 func (r *companions) replaceWhenEnded(h *handledCompanion, t *Companion, log *slog.Logger) {
 	ctx, limit := h.ctx, time.After(r.patience)
-	h.answers.Store(true)
-	defer h.answers.Store(false)
+	h.isUp.Store(true)
+	defer h.isUp.Store(false)
 	for r.answers(ctx, t) == nil {
 		select {
 		case <-ctx.Done():
@@ -145,7 +146,7 @@ func (r *companions) replaceWhenEnded(h *handledCompanion, t *Companion, log *sl
 	}
 	if ctx.Err() == nil {
 		log.Info("the service of the provider that ran has ended")
-		h.answers.Store(false)
+		h.isUp.Store(false)
 		r.keepRunning(h, t, log, make(chan struct{}))
 	}
 }
@@ -293,7 +294,8 @@ func (r *companions) await(ctx context.Context, provider string) bool {
 			h = r.handled[t]
 		}
 		r.mu.Unlock()
-		if t == nil || h != nil && (!h.own.Load() || h.answers.Load()) {
+		isStarting := t != nil && (h == nil || h.own.Load() && !h.isUp.Load())
+		if !isStarting {
 			return true
 		}
 		select {
@@ -337,8 +339,8 @@ func (r *companions) keepRunning(h *handledCompanion, t *Companion, log *slog.Lo
 	})
 }
 
-// run returns when the service or ctx has ended. It calls answered when the service answers for the
-// first time, ends before that, or ctx ends.
+// run starts the service, and returns when the service or h.ctx has ended. It calls answered when
+// the service answers for the first time, ends before that, or h.ctx ends.
 func (r *companions) run(h *handledCompanion, t *Companion, log *slog.Logger, answered func()) error {
 	ctx := h.ctx
 	if r.answers(ctx, t) == nil {
@@ -364,9 +366,9 @@ func (r *companions) run(h *handledCompanion, t *Companion, log *slog.Logger, an
 		return err
 	}
 	log.Info("the service of the provider is started", "command", display.ShellLine(words), "pid", p.PID())
-	for p.IsRunning() && ctx.Err() == nil && !h.answers.Load() {
+	for p.IsRunning() && ctx.Err() == nil && !h.isUp.Load() {
 		if r.answers(ctx, t) == nil {
-			h.answers.Store(true)
+			h.isUp.Store(true)
 			break
 		}
 		select {
@@ -375,7 +377,7 @@ func (r *companions) run(h *handledCompanion, t *Companion, log *slog.Logger, an
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	defer h.answers.Store(false)
+	defer h.isUp.Store(false)
 	answered()
 	go r.watch(p, t, log)
 	select {
@@ -391,7 +393,8 @@ func (r *companions) run(h *handledCompanion, t *Companion, log *slog.Logger, an
 	return errors.New("it ended unexpectedly")
 }
 
-// watch does not kill a process that hangs: an operator may have stopped it on purpose, and logins
+// watch logs when the service stops answering, and when it answers again, until the process ends.
+// It does not kill a process that hangs: an operator may have stopped it on purpose, and logins
 // may still work.
 func (r *companions) watch(p *supervisor.Process, t *Companion, log *slog.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -92,6 +92,9 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 	return parseConfig(file, text, true)
 }
 
+// parseConfig reads the configuration from, in order of precedence, the environment if
+// useEnvironment is true, the text, and the defaults. It returns at most maxMistakes mistakes of
+// form and content.
 func parseConfig(file string, text []byte, useEnvironment bool) (*Config, error) {
 	c := DefaultConfig()
 	c.Origin = origin{File: file, lines: make(map[string]int), variables: make(map[string]bool)}
@@ -111,11 +114,11 @@ func parseConfig(file string, text []byte, useEnvironment bool) (*Config, error)
 			c.Origin.variables[s.key] = useEnvironment && os.Getenv(envName(s.key)) != ""
 		}
 	}
-	form := c.Origin.merge(v, text)
-	if n := len(c.Origin.lines); form != nil && (n == 0 || n > maxValues) {
-		return nil, form // there is nothing to read, or too much
+	formErr := c.Origin.merge(v, text)
+	if n := len(c.Origin.lines); formErr != nil && (n == 0 || n > maxValues) {
+		return nil, formErr // there is nothing to read, or too much
 	}
-	errs := unjoined(form)
+	errs := unjoined(formErr)
 	for _, err := range unjoined(v.Unmarshal(&c, func(d *mapstructure.DecoderConfig) {
 		d.TagName, d.Squash, d.WeaklyTypedInput, d.DecodeHook = "yaml", true, false, decodeText
 	})) {
@@ -289,7 +292,7 @@ func configError(err error) error {
 
 // walk records the lines of the keys below n, reports mistakes in their form, and removes keys
 // with mistakes. v has the type of the value of n, and key is its full key; "" for the root. It
-// returns false if n itself has a wrong form.
+// returns false if the key of n must be removed: n has a mistake, or is a list with one.
 func (o origin) walk(n *yaml.Node, v reflect.Value, key string, r *yamlfile.Reader) bool {
 	n = yamlfile.Deref(n)
 	mistakes := r.Mistakes()
@@ -404,7 +407,7 @@ func settings(c *Config) (all []setting) {
 	return all
 }
 
-// fields skips fields without a key.
+// fields returns the fields of a struct by their keys. It skips fields without a key.
 func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	return func(yield func(string, reflect.Value) bool) {
 		for _, f := range reflect.VisibleFields(v.Type()) {

@@ -151,7 +151,7 @@ type ServerCommand struct {
 	Operator string `json:"operator"`
 }
 
-// readOrder answers the request with an error if it returns ok false.
+// readOrder reads an order. If it returns ok false, it has answered the request with an error.
 func readOrder(w http.ResponseWriter, r *http.Request) (o ServerCommand, ok bool) {
 	err := operate.ReadOrder(w, r, maxSiteOrder, &o)
 	if err == nil {

@@ -41,7 +41,8 @@ func (c *Config) LoadInventory() (*inventory.Inventory, error) {
 	return inv.WithFound(nil, facts), nil
 }
 
-// outsideAccess returns Unknown if there are no services, they differ, or one does not say.
+// outsideAccess returns the outbound access that all services describe. It returns Unknown if there
+// are no services, they differ, or one does not say.
 func outsideAccess(services []*Companion) inventory.Choice {
 	access := inventory.Unknown
 	for i, c := range services {
@@ -119,9 +120,8 @@ func (s *Site) watchFound(ctx context.Context) {
 	}
 }
 
-// useFound puts the current inventory with all found capabilities in place of the current one.
-// While a reload runs, useFound only asks watchFound to call it again, because a stop must not
-// wait for a reload.
+// useFound adds all found capabilities to the current inventory. While a reload runs, useFound only
+// asks watchFound to call it again, because a stop must not wait for a reload.
 func (s *Site) useFound(ctx context.Context) error {
 	if !s.reloading.TryLock() {
 		s.reportFound()

@@ -56,7 +56,7 @@ func hookPaths(hooks []HookConfig) (paths []*string) {
 	return paths
 }
 
-// checkHooks opens no files.
+// checkHooks returns an error for each mistake in the configuration of hooks. It opens no files.
 func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 	if len(hooks) > maxHooks {
 		errs = append(errs, o.errorf("hooks", "%d are too many; configure at most %d, and send more events to each", len(hooks), maxHooks))

@@ -83,14 +83,14 @@ func (u *maintenanceFile) read(ctx context.Context) error {
 		u.seen = now
 		return nil
 	}
-	both := plan.With(u.extra.lockdown, u.extra.drains)
-	if err := u.site.SetPlan(ctx, both); err != nil {
-		return err
+	combined := plan.With(u.extra.lockdown, u.extra.drains)
+	if err := u.site.SetPlan(ctx, combined); err != nil {
+		return err // u.seen is unchanged, so the next call tries again
 	}
 	first := u.plan == nil
 	u.seen, u.plan = now, plan
 	u.locked.Store(plan.Lockdown != nil)
-	u.shown.Store(both)
+	u.shown.Store(combined)
 	if !first || plan.Lockdown != nil || len(plan.Planned)+len(plan.Drained) > 0 {
 		u.logPlan(plan)
 	}
@@ -210,18 +210,18 @@ type AffectedSlice struct {
 // maxAffected limits the entries of MaintenanceState.Affected.
 const maxAffected = 1000
 
-// maintenanceState counts only live slivers.
+// maintenanceState describes a plan and counts the live slivers that it concerns.
 func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sliver, now time.Time) MaintenanceState {
 	s := MaintenanceState{Lockdown: p.Lockdown, Planned: p.Planned}
-	places := map[*maintenance.Window]int{}
+	indexes := map[*maintenance.Window]int{} // in s.Planned
 	for i, w := range p.Planned {
-		places[w] = i
+		indexes[w] = i
 	}
 	type key struct {
 		planned int
 		slice   string
 	}
-	reaches, having := map[key]AffectedSlice{}, map[string]bool{}
+	affected, provisioned := map[key]AffectedSlice{}, map[string]bool{} // provisioned is by slice
 	for _, x := range slivers {
 		if !x.Live(now) {
 			continue
@@ -230,7 +230,7 @@ func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []a
 			s.Reserved++
 		} else {
 			s.Slivers++
-			having[x.Slice.Key()] = true
+			provisioned[x.Slice.Key()] = true
 		}
 		c, ok := inv.ComponentOf(&x)
 		if !ok {
@@ -240,22 +240,22 @@ func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []a
 			if !w.Until.After(now) || !x.Frozen && !x.Expires.After(w.From) {
 				continue
 			}
-			k := key{places[w], x.Slice.String()}
-			r := reaches[k]
+			k := key{indexes[w], x.Slice.String()}
+			r := affected[k]
 			r.Planned, r.Slice, r.Slivers = k.planned, k.slice, r.Slivers+1
 			if !x.Frozen && x.Expires.After(r.Until) {
 				r.Until = x.Expires
 			}
-			reaches[k] = r
+			affected[k] = r
 		}
 	}
-	for _, r := range reaches {
+	for _, r := range affected {
 		s.Affected = append(s.Affected, r)
 	}
 	slices.SortFunc(s.Affected, func(a, b AffectedSlice) int {
 		return cmp.Or(cmp.Compare(a.Planned, b.Planned), cmp.Compare(a.Slice, b.Slice))
 	})
-	s.Slices, s.Affected = len(having), s.Affected[:min(len(s.Affected), maxAffected)]
+	s.Slices, s.Affected = len(provisioned), s.Affected[:min(len(s.Affected), maxAffected)]
 	return s
 }
 

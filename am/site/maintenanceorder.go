@@ -152,7 +152,8 @@ func (r *MaintenanceResult) notes(o *MaintenanceOrder) []string {
 	return r.Changed
 }
 
-// change edits the maintenance file.
+// change edits the maintenance file, and adds to r what has changed. For PlanMaintenance, carryOut
+// does that, because the number is only known in the changed plan.
 func (e *maintenanceEndpoint) change(o *MaintenanceOrder, r *MaintenanceResult) (*maintenance.Plan, error) {
 	if err := operate.CheckOperator(o.Operator, ""); err != nil {
 		return nil, err
@@ -216,13 +217,13 @@ func (r *MaintenanceResult) drain(d *maintenance.Draft, o *MaintenanceOrder, inv
 	return nil
 }
 
-// undrain also accepts names that are no longer in the inventory.
+// undrain ends the drains of components. It also accepts names that are no longer in the inventory.
 func (r *MaintenanceResult) undrain(d *maintenance.Draft, o *MaintenanceOrder, inv *inventory.Inventory, file string) error {
 	names, err := resolveComponents(inv, o.Components, len(inv.Components)+1+d.Plan.DrainedNames(), false)
 	if err != nil {
 		return err
 	}
-	var inInventory []string // drained there
+	var drainedInInventory []string // only an editor can undrain these
 	var unknown error
 	for _, name := range names {
 		c, exists := inv.ComponentNamed(name)
@@ -232,8 +233,8 @@ func (r *MaintenanceResult) undrain(d *maintenance.Draft, o *MaintenanceOrder, i
 		}
 		switch {
 		case exists && c.Drained:
-			inInventory = append(inInventory, name)
-		case isDrained:
+			drainedInInventory = append(drainedInInventory, name)
+		case isDrained: // in r.Changed already
 		case exists:
 			r.Unchanged = append(r.Unchanged, name)
 		case unknown == nil:
@@ -241,8 +242,8 @@ func (r *MaintenanceResult) undrain(d *maintenance.Draft, o *MaintenanceOrder, i
 		}
 	}
 	switch {
-	case len(inInventory) > 0:
-		r.Failed = fmt.Sprintf("drained in %s; remove drained: true there for: %s", file, strings.Join(nameset.Fold(inInventory), " "))
+	case len(drainedInInventory) > 0:
+		r.Failed = fmt.Sprintf("drained in %s; remove drained: true there for: %s", file, strings.Join(nameset.Fold(drainedInInventory), " "))
 	case unknown != nil:
 		r.Failed = unknown.Error()
 	}
@@ -252,7 +253,7 @@ func (r *MaintenanceResult) undrain(d *maintenance.Draft, o *MaintenanceOrder, i
 	return nil
 }
 
-// planWindow also removes past windows.
+// planWindow adds a maintenance, and removes past ones.
 func planWindow(d *maintenance.Draft, o *MaintenanceOrder, inv *inventory.Inventory, now time.Time) error {
 	names, err := resolveComponents(inv, o.Components, len(inv.Components)+1, true)
 	switch {

@@ -61,6 +61,7 @@ type countsCache struct {
 	last *storeCounts
 }
 
+// storeCounts returns counts that are not older than countsMaxAge.
 func (s *Site) storeCounts() *storeCounts {
 	s.countsCache.mu.Lock()
 	defer s.countsCache.mu.Unlock()
@@ -73,6 +74,8 @@ func (s *Site) storeCounts() *storeCounts {
 // goals are all goals of tasks.
 var goals = []am.Goal{am.GoalMake, am.GoalStart, am.GoalStop, am.GoalRestart, am.GoalUsers, am.GoalRemove, am.GoalUndo}
 
+// countStore counts the records of the store and the components. A state that does not occur has
+// the count 0, so that its metric exists.
 func (s *Site) countStore() *storeCounts {
 	n := &storeCounts{at: time.Now(), slivers: map[[2]string]int{}, degraded: map[string]int{}, tasks: map[[2]string]int{}, components: map[string]int{}}
 	for name := range providersOf(s.inventory.Load()) {
@@ -185,10 +188,10 @@ func (s *Site) providerNumbers() []server.Number {
 
 // storeNumbers have no values while the store cannot be read.
 func (s *Site) storeNumbers() []server.Number {
-	values := func(of func(n *storeCounts, add func(float64, ...string))) func(func(float64, ...string)) {
+	values := func(addFrom func(n *storeCounts, add func(float64, ...string))) func(func(float64, ...string)) {
 		return func(add func(float64, ...string)) {
 			if n := s.storeCounts(); n.err == nil {
-				of(n, add)
+				addFrom(n, add)
 			}
 		}
 	}

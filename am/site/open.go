@@ -94,7 +94,8 @@ func (s *Site) open(ctx context.Context) error {
 	return nil
 }
 
-// openRunner also finds the services of providers.
+// openRunner creates the runner and finds the services of providers; serve starts both. Unless the
+// site is read-only, it locks the folder of the providers.
 func (s *Site) openRunner(st *store.Store, providers *ProviderSet) (*companions, *work.Runner, error) {
 	c := s.config
 	needed, err := s.usedProviders()
@@ -156,7 +157,7 @@ func (s *Site) openAggregate(st *store.Store, providers *ProviderSet, rules *pol
 	})
 }
 
-// openInventory also opens the providers that the inventory names.
+// openInventory loads the inventory, and opens the providers that it names.
 func (s *Site) openInventory() (*ProviderSet, error) {
 	c := s.config
 	if err := c.checkFiles(); err != nil {
@@ -257,7 +258,7 @@ func (s *Site) listenMetrics() (err error) {
 	return err
 }
 
-// listenTCP names the remedy in its errors. key is the configuration key of addr.
+// listenTCP listens at addr. key is the configuration key of addr, for the remedy in an error.
 func listenTCP(addr, key string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	switch {
@@ -314,7 +315,7 @@ func (s *Site) openServer(st *store.Store, records *audit.Log, auth *credentials
 		Audit:          records.Call,
 		PublicURL:      s.PublicURL,
 		Chain:          peerChain,
-		CallerName:     s.callerName,
+		CallerName:     s.nameForLimits,
 		Ready:          s.checkReady,
 		AllowsRemote:   s.remote.admits,
 		Manifest:       s.manifest,
@@ -325,7 +326,7 @@ func (s *Site) openServer(st *store.Store, records *audit.Log, auth *credentials
 	return records.Start(c.Authority)
 }
 
-// manifest is for the provider of the sliver.
+// manifest returns the manifest of a sliver, for the provider of the sliver.
 func (s *Site) manifest(sliver string) ([]byte, error) {
 	u, err := urn.Parse(sliver)
 	if err != nil {

@@ -100,7 +100,7 @@ func (s *Site) drainOrphaned(ctx context.Context) {
 	}
 }
 
-// orphanDrains sorts the drains by component.
+// orphanDrains returns a drain for each component that orphans block, sorted by component.
 func (s *Site) orphanDrains() (drains []*maintenance.Drain) {
 	type found struct {
 		names []string
@@ -142,8 +142,8 @@ func (s *Site) allListed() bool {
 	return true
 }
 
-// findOrdered returns the orphans of an order without duplicates. It fails if a name matches no
-// orphan or several.
+// findOrdered checks an order and returns its orphans without duplicates. It fails if a name
+// matches no orphan or several.
 func (s *Site) findOrdered(order *OrphanOrder) (orphans []work.Orphan, err error) {
 	if len(order.Resources) == 0 || len(order.Resources) > maxOrphanNames {
 		return nil, fmt.Errorf("the order names %d resources; name 1 to %d", len(order.Resources), maxOrphanNames)
@@ -177,7 +177,8 @@ func (s *Site) findOrdered(order *OrphanOrder) (orphans []work.Orphan, err error
 	return orphans, nil
 }
 
-// removeOrphans asks all providers at once. It waits for at most orphanRemovalWait.
+// removeOrphans asks all providers at once to remove their orphans, and returns a result for each
+// orphan. It waits for at most orphanRemovalWait.
 func (s *Site) removeOrphans(ctx context.Context, orphans []work.Orphan) []OrphanResult {
 	ctx, cancel := context.WithTimeout(ctx, orphanRemovalWait)
 	defer cancel()

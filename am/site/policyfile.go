@@ -110,7 +110,8 @@ func (p *policyFile) read(logged string) {
 	}
 }
 
-// load returns nil if the file does not exist and there were no rules before.
+// load reads the rules for a site. It returns nil if the file does not exist and there were no
+// rules before.
 func (p *policyFile) load(site policy.Site) (*policy.Rules, error) {
 	if _, err := os.Lstat(p.file); errors.Is(err, fs.ErrNotExist) && p.policy.Rules() == nil {
 		return nil, nil
@@ -119,8 +120,8 @@ func (p *policyFile) load(site policy.Site) (*policy.Rules, error) {
 }
 
 // reloadFor reads the files for a new inventory and calls replace, which must replace the
-// inventory. replace must call setRules in the same decision, so that no change rests on one of them
-// alone. After an error the old rules stay.
+// inventory. replace must call setRules in the same decision, so that no change depends on one of
+// them alone. After an error the old rules stay.
 func (p *policyFile) reloadFor(inv *inventory.Inventory, replace func(setRules func()) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

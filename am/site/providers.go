@@ -37,8 +37,8 @@ type ProviderSet struct {
 	Found   map[string]*provider.Provider
 }
 
-// loadProviders fails if a provider that the inventory names is missing or broken. It logs the
-// errors of other providers.
+// loadProviders opens the providers in the folder dir. It fails if a provider that the inventory
+// names is missing or broken. It logs the errors of other providers.
 func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, log *slog.Logger) (*ProviderSet, error) {
 	found, problems := provider.Load(dir, log)
 	missing, broken := MissingProviders(dir, found, inv, inventoryFile)
@@ -146,7 +146,8 @@ func PlaceOf(file, key, value string) string {
 	return display.Place(file, cmp.Or(lineOf(doc.Content[0], key, value), lineOf(doc.Content[0], key, "")))
 }
 
-// lineOf returns 0 if n has no such key or value. It searches below n for values only.
+// lineOf returns the line of a key of the mapping n, or of its value if value is not "". It returns
+// 0 if there is none. It searches the nodes below n for values only.
 func lineOf(n *yaml.Node, key, value string) int {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
@@ -253,7 +254,8 @@ func (o unmanagedSlivers) String() string {
 	return fmt.Sprintf("the provider %s has made %s of %s, which can be neither watched nor removed: %s", o.Provider, display.Count(o.Slivers, "sliver"), of, o.Why)
 }
 
-// findUnmanaged sorts by provider. usable returns an error for an unusable provider.
+// findUnmanaged counts the slivers of unusable providers, sorted by provider. usable returns an
+// error for an unusable provider.
 func findUnmanaged(slivers []am.Sliver, usable func(name string) error) (found []unmanagedSlivers) {
 	type made struct {
 		slivers int

@@ -58,14 +58,15 @@ func (r *ReloadReport) compare(previous, current *inventory.Inventory) {
 	r.MoreChanges = len(all) - len(r.Changes)
 }
 
-// compareSlivers only counts a consequence that the inventory previous already had. If previous is
-// nil, compareSlivers adds all consequences.
-func (r *ReloadReport) compareSlivers(previous, v *inventory.Inventory, s *store.Store, usable func(name string) error) error {
+// compareSlivers adds the consequences of the inventory current for the slivers in the store, and
+// the slivers of providers that are not usable. It only counts a consequence that the inventory
+// previous already had. If previous is nil, it adds all consequences.
+func (r *ReloadReport) compareSlivers(previous, current *inventory.Inventory, s *store.Store, usable func(name string) error) error {
 	slivers, err := s.Slivers()
 	if err != nil {
 		return err
 	}
-	all := inventory.Consequences(v, slivers)
+	all := inventory.Consequences(current, slivers)
 	if previous != nil {
 		type key struct{ what, text, slice string }
 		before := make(map[key]bool)
@@ -119,7 +120,8 @@ func (s *Site) logUnmanaged(r *ReloadReport) {
 	}
 }
 
-// tryInventory does not replace the current inventory.
+// tryInventory reads the inventory and the settings again, and reports their changes. It fails if a
+// reload cannot use them. It does not replace the current inventory.
 func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	r := &ReloadReport{File: s.config.Inventory}
 	config, err := s.requireSameSite()
@@ -198,8 +200,10 @@ func changedKeys(a, b reflect.Value, prefix string) (keys []string) {
 	return keys
 }
 
-// reloadInventory also reads the policy again for the new inventory. After an error nothing has
-// changed, unless the error says that the new inventory is used.
+// reloadInventory replaces the inventory by that in the file, and reads the policy again for it. It
+// starts, restarts and stops services of providers, and records the reload in the journal in the
+// name of the operator. After an error nothing has changed, unless the error says that the new
+// inventory is used.
 func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadReport, error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -317,7 +321,8 @@ func (s *Site) retireCompanions() {
 	}
 }
 
-// errorLines adds, after maxReported lines, one line with the number of the remaining lines.
+// errorLines returns the lines of an error. After maxReported lines, one line has the number of the
+// remaining lines.
 func errorLines(err error) (lines []string) {
 	more := 0
 	for line := range strings.Lines(err.Error()) {

@@ -40,7 +40,8 @@ func openRemoteMetrics(c *Config) (*remoteMetrics, error) {
 	return m, nil
 }
 
-// reload keeps the previous content after an error. It does nothing if m is nil.
+// reload reads the token and the certificates again. After an error, the previous ones stay in use.
+// It does nothing if m is nil.
 func (m *remoteMetrics) reload() error {
 	if m == nil {
 		return nil
@@ -82,7 +83,8 @@ func (m *remoteMetrics) admits(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1 && ok
 }
 
-// readMetricsAccess refuses a token file that other users may read.
+// readMetricsAccess reads the files of MetricsConfig. It refuses a token file that other users may
+// read.
 func (c *Config) readMetricsAccess() (*metricsAccess, error) {
 	a := &metricsAccess{tls: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if file := c.Metrics.TokenFile; file != "" {

@@ -102,8 +102,29 @@ func (s *Site) runRunner(ctx context.Context) error {
 	return nil
 }
 
-// serve answers calls until ctx ends. Then it refuses new calls, waits for the calls in
-// progress, and stops the runner, the hooks, the services of providers and the store, in this order.
+// startServers starts a server for each listener. A server that has ended sends its error to ended.
+func (s *Site) startServers() (ended chan error, count int) {
+	servers := []func() error{func() error { return s.server.Serve(s.tls.Listener(s.server.Limit(s.listener))) }}
+	if s.admin != nil {
+		servers = append(servers, func() error { return s.server.ServeAdmin(s.admin) })
+	}
+	if s.remote != nil {
+		s.log.Info("metrics are served to other hosts", "address", s.remote.listener.Addr().String())
+		servers = append(servers, func() error { return s.server.ServeRemote(s.remote.listener, s.remote.secure) })
+	}
+	if s.socket != nil {
+		servers = append(servers, func() error { return s.server.ServeSocket(s.socket) })
+	}
+	ended = make(chan error, len(servers))
+	for _, serve := range servers {
+		go func() { ended <- serve() }()
+	}
+	return ended, len(servers)
+}
+
+// serve answers calls until ctx ends, or the runner or a server fails. Then it refuses new calls,
+// waits for the calls in progress, and stops the runner, the hooks, the services of providers and
+// the store, in this order.
 func (s *Site) serve(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -125,26 +146,10 @@ func (s *Site) serve(ctx context.Context) error {
 	} else {
 		hooksEnded = s.runHooks(hooksContext)
 	}
-	var tending sync.WaitGroup
-	tending.Go(func() { s.audit.Run(workers) })
-	tending.Go(func() { s.clock.Run(workers, s.log) })
-	serving := 1
-	served := make(chan error, 4)
-	go func() { served <- s.server.Serve(s.tls.Listener(s.server.Limit(s.listener))) }()
-	if s.admin != nil {
-		serving++
-		go func() { served <- s.server.ServeAdmin(s.admin) }()
-	}
-	if s.remote != nil {
-		serving++
-		s.log.Info("metrics are served to other hosts", "address", s.remote.listener.Addr().String())
-		go func() { served <- s.server.ServeRemote(s.remote.listener, s.remote.secure) }()
-	}
-	if s.socket != nil {
-		serving++
-		go func() { served <- s.server.ServeSocket(s.socket) }()
-	}
-
+	var background sync.WaitGroup
+	background.Go(func() { s.audit.Run(workers) })
+	background.Go(func() { s.clock.Run(workers, s.log) })
+	ended, serving := s.startServers()
 	if err := notifySystemd("READY=1"); err != nil {
 		s.log.Warn("systemd does not know that the site is served", "error", err)
 	}
@@ -154,7 +159,7 @@ func (s *Site) serve(ctx context.Context) error {
 		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 			failed = cause
 		}
-	case failed = <-served:
+	case failed = <-ended:
 		serving--
 	}
 	_ = notifySystemd("STOPPING=1") // only for display
@@ -165,13 +170,13 @@ func (s *Site) serve(ctx context.Context) error {
 		s.log.Warn("calls were cut off", "error", err)
 	}
 	for ; serving > 0; serving-- {
-		<-served
+		<-ended
 	}
 	stopWorkers()
 	<-runnerEnded
 	stopHooks()
 	<-hooksEnded
-	tending.Wait()
+	background.Wait()
 	s.companions.stop()
 	s.audit.Stop()
 	return errors.Join(failed, s.Close())
@@ -235,7 +240,7 @@ func (s *Site) openHooks(st *store.Store) (err error) {
 	return err
 }
 
-// runHooks closes ended when the last delivery has ended.
+// runHooks delivers events until ctx ends. It closes ended when the last delivery has ended.
 func (s *Site) runHooks(ctx context.Context) (ended chan struct{}) {
 	ended = make(chan struct{})
 	go func() {

@@ -54,7 +54,8 @@ func (s *Site) openTrust() (_ *clock.Clock, _ *credentials.Authorizer, err error
 	return s.clock, s.auth, err
 }
 
-// loadAnchors fails if the folder has no trusted certificate.
+// loadAnchors reads the trust folder when the site is opened. It fails if the folder has no
+// trusted certificate.
 func (s *Site) loadAnchors() error {
 	dir := s.config.Trusted
 	s.trustSeen = trustState(dir)
@@ -72,8 +73,8 @@ func (s *Site) loadAnchors() error {
 	return nil
 }
 
-// reloadAnchors keeps the previous certificates if the trust folder cannot be read. If the folder
-// is empty, no certificate is trusted.
+// reloadAnchors reads the trust folder again. If the folder cannot be read, the previous
+// certificates stay trusted. If it is empty, no certificate is trusted.
 func (s *Site) reloadAnchors() {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -197,7 +198,7 @@ func (c *Config) TLS(log *slog.Logger) mtls.Config {
 	return m
 }
 
-// peerChain returns nil without TLS.
+// peerChain returns the certificates of the client, its own first; nil without TLS.
 func peerChain(c net.Conn) [][]byte {
 	if c, ok := c.(*mtls.Conn); ok {
 		return c.PeerChain()
@@ -205,10 +206,10 @@ func peerChain(c net.Conn) [][]byte {
 	return nil
 }
 
-// callerName returns the name under which limits count a caller's calls. The name is "" for a
-// caller without a trusted certificate. callerName waits for a turn in the queue of handshakes,
-// because no limit applies before it returns.
-func (s *Site) callerName(remote net.Addr, chain [][]byte) (name string) {
+// nameForLimits returns the name under which limits count a caller's calls; "" for a caller
+// without a trusted certificate. It waits for a turn in the queue of handshakes, because no
+// limit applies before it returns.
+func (s *Site) nameForLimits(remote net.Addr, chain [][]byte) (name string) {
 	s.tls.InTurn(remote, func() {
 		if u, ok := s.auth.IdentifyCheaply(chain, s.clock.Now()); ok {
 			name = u.Key()

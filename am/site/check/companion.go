@@ -66,29 +66,29 @@ func (k *Checker) compareSettings(t *site.Companion, inv *inventory.Inventory, i
 	if inv == nil || !slices.ContainsFunc(inv.Components, func(c *inventory.Component) bool { return c.Provider == t.Provider }) {
 		return
 	}
-	offers := func(key, value string) string { return site.PlaceOf(inventoryFile, key, value) }
-	settings := func(key, value string) string { return site.PlaceOf(t.File, key, value) }
+	inInventory := func(key, value string) string { return site.PlaceOf(inventoryFile, key, value) }
+	inSettings := func(key, value string) string { return site.PlaceOf(t.File, key, value) }
 	offered, actual := inv.OutsideAccess, inventory.No
 	if t.Settings.Outbound != nil && *t.Settings.Outbound {
 		actual = inventory.Yes
 	}
 	if t.Settings.Outbound != nil && offered != actual && offered != inventory.Unknown {
-		k.warn(offers("outbound", ""), "outbound is %s, but %s says %s, and nodes of %s get the latter; write %s here, or %s there", offered, settings("outbound", ""), actual, t.Provider, actual, offered)
+		k.warn(inInventory("outbound", ""), "outbound is %s, but %s says %s, and nodes of %s get the latter; write %s here, or %s there", offered, inSettings("outbound", ""), actual, t.Provider, actual, offered)
 	}
 	if most := maxNodes(t.Provider, inv); t.Settings.LoginPorts > 0 && most > int64(t.Settings.LoginPorts) {
-		k.warn(offers("components", ""), "the components of %s have room for %d nodes, but ports at %s has %d ports for their logins, so nodes may be reserved that cannot be made; widen ports there, or lower the slots here",
-			t.Provider, most, settings("ports", ""), t.Settings.LoginPorts)
+		k.warn(inInventory("components", ""), "the components of %s have room for %d nodes, but ports at %s has %d ports for their logins, so nodes may be reserved that cannot be made; widen ports there, or lower the slots here",
+			t.Provider, most, inSettings("ports", ""), t.Settings.LoginPorts)
 	}
 	for _, v := range inv.SharedVLANs {
 		if !v.Restricted && !slices.Contains(t.Settings.SharedVLANs, v.Name) {
-			k.warn(offers("shared_vlans", v.Name), "it offers the shared VLAN %s, which shared_vlans of %s does not name, so links of nodes of %s that join it are refused; add it there, or write restricted: true here",
-				v.Name, settings("shared_vlans", ""), t.Provider)
+			k.warn(inInventory("shared_vlans", v.Name), "it offers the shared VLAN %s, which shared_vlans of %s does not name, so links of nodes of %s that join it are refused; add it there, or write restricted: true here",
+				v.Name, inSettings("shared_vlans", ""), t.Provider)
 		}
 	}
 	for _, name := range t.Settings.SharedVLANs {
 		if _, ok := inv.SharedVLAN(name); !ok {
-			k.warn(settings("shared_vlans", name), "it allows the shared VLAN %s, which shared_vlans of %s does not offer, so no request can use it; add it there with a tag, or remove it here",
-				name, offers("shared_vlans", ""))
+			k.warn(inSettings("shared_vlans", name), "it allows the shared VLAN %s, which shared_vlans of %s does not offer, so no request can use it; add it there with a tag, or remove it here",
+				name, inInventory("shared_vlans", ""))
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (r *diagnosis) hasError(line, column int) bool {
 	return slices.ContainsFunc(r.list, func(d diagnostic) bool { return d.isError && d.line == line && d.column == column })
 }
 
-// addFindings skips places that have an error.
+// addFindings adds findings of the schema as warnings. It skips places that have an error.
 func (r *diagnosis) addFindings(findings []xmltree.Finding) {
 	for _, f := range findings {
 		if at := [2]int{f.Line, f.Column}; !r.errorAt[at] && !r.hasError(f.Line, f.Column) {
@@ -58,8 +58,9 @@ func (r *diagnosis) addFindings(findings []xmltree.Finding) {
 	}
 }
 
-// addProblems merges problems that differ only in the name of a node, link or interface. A merged
-// problem has the place of the first one.
+// addProblems adds the problems of a request: remarks as warnings, others as errors. It merges
+// problems that differ only in the name of a node, link or interface. A merged problem has the
+// place of the first one.
 func (r *diagnosis) addProblems(list []rspec.Problem) {
 	type key struct {
 		isError bool
@@ -95,8 +96,9 @@ func (r *diagnosis) addProblems(list []rspec.Problem) {
 	}
 }
 
-// addReasons merges reasons with the same text. A merged reason has the place of the first one
-// and the names of all. addReasons skips a reason if there is already an error at its place.
+// addReasons adds reasons about parts of a request. It merges reasons with the same text. A merged
+// reason has the place of the first one and the names of all. addReasons skips a reason if there is
+// already an error at its place.
 func (r *diagnosis) addReasons(req *rspec.Request, list []binder.Reason, isError bool) {
 	type key struct{ kind, text string }
 	names, first := map[key][]string{}, map[key]binder.Reason{}

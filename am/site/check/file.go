@@ -84,6 +84,7 @@ func (k *Checker) File(ctx context.Context, name string) {
 	k.text(ctx, name, text)
 }
 
+// text checks a text, whose type it detects by the content.
 func (k *Checker) text(ctx context.Context, name string, text []byte) {
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
@@ -107,35 +108,36 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 	}
 }
 
-// yaml detects the type by the name that a site gives to a file, or else by the keys.
+// yaml checks a YAML file, whose type it detects by the name that a site gives to the file, or else
+// by the keys.
 func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 	base := filepath.Base(name)
 	r := yamlfile.Reader{File: name}
 	doc := r.Document(text)
-	switch isNamed := strings.HasSuffix(base, ".yaml") || strings.HasSuffix(base, ".yml"); {
-	case doc == nil && isNamed:
+	switch hasSuffix := strings.HasSuffix(base, ".yaml") || strings.HasSuffix(base, ".yml"); {
+	case doc == nil && hasSuffix:
 		k.Errors(r.Err())
 		return
 	case doc == nil:
 		k.bad(name, "this is neither YAML nor XML")
 		return
 	}
-	named := slices.Contains([]string{site.ConfigName, site.InventoryName, site.PolicyName, maintenanceName}, base)
+	hasSiteName := slices.Contains([]string{site.ConfigName, site.InventoryName, site.PolicyName, maintenanceName}, base)
 	isMapping := yamlfile.IsNull(doc.Content[0]) || doc.Content[0].Kind == yaml.MappingNode
 	switch {
-	case !named && isMapping && site.HasKey(doc, "components") && !site.HasKey(doc, "provider", "images", "sliver_types"):
+	case !hasSiteName && isMapping && site.HasKey(doc, "components") && !site.HasKey(doc, "provider", "images", "sliver_types"):
 		k.source(ctx, name, text)
 	case name == standardInput && isMapping:
 		k.bad(name, "only RSpecs, RADL, blueprints, credentials and certificates are read from standard input; name the file")
-	case base == maintenanceName, !named && isMapping && site.HasKey(doc, "lockdown", "planned", "drained"):
+	case base == maintenanceName, !hasSiteName && isMapping && site.HasKey(doc, "lockdown", "planned", "drained"):
 		k.maintenance(name, nil)
-	case base == site.InventoryName, !named && isMapping && site.HasKey(doc, "components", "sliver_types"):
+	case base == site.InventoryName, !hasSiteName && isMapping && site.HasKey(doc, "components", "sliver_types"):
 		authority := "example.org"
 		if k.Config != nil {
 			authority = k.Config.Authority
 		}
 		k.inventory(name, authority)
-	case base == site.PolicyName, !named && isMapping && site.HasKey(doc, "rules", "otherwise"):
+	case base == site.PolicyName, !hasSiteName && isMapping && site.HasKey(doc, "rules", "otherwise"):
 		k.policyFile(name)
 	case strings.HasSuffix(base, inventory.FactsSuffix):
 		k.factsFile(name)

@@ -67,7 +67,7 @@ func (k *Checker) compareInventory(ctx context.Context, c *site.Config) {
 	}
 }
 
-// inventory returns nil if the file has mistakes.
+// inventory checks an inventory and returns it; nil if the file has mistakes.
 func (k *Checker) inventory(file, authority string) *inventory.Inventory {
 	inv, err := inventory.Load(file, authority)
 	if err != nil {
@@ -117,7 +117,8 @@ func (k *Checker) facts(c *site.Config, inv *inventory.Inventory) {
 	}
 }
 
-// maintenance does not check the names of components if inv is nil.
+// maintenance checks the maintenance file and warns of what is out of service. It does not check
+// the names of components if inv is nil.
 func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 	p, err := maintenance.Read(file)
 	if err != nil {

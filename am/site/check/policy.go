@@ -60,7 +60,8 @@ func (k *Checker) policyFile(name string) {
 	}
 }
 
-// authorities omits sub-authorities, which the trust folder also covers.
+// authorities returns the authorities that the trust folder covers. Sub-authorities are covered,
+// too, but not listed.
 func (k *Checker) authorities(c *site.Config) (all []string) {
 	a, _, err := cert.NewFolder(c.Trusted, c.Credentials.Certificates()).Load(time.Now())
 	if err != nil {
@@ -85,7 +86,7 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 		k.Errors(err)
 		return
 	}
-	user, slice, err := w.names(c)
+	user, slice, err := w.parse(c)
 	if err != nil {
 		k.bad("", "%v", err)
 		return
@@ -99,7 +100,7 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 		k.warn(c.Trusted, "no certificate here covers %s, so this user cannot call at all", user.Authority)
 	}
 	k.warnUnknown(ctx, c, user, slice)
-	e := rules.Explain(user, slice)
+	e := rules.Explain(user, slice) // also without a policy, when rules is nil
 	where := "in slices of projects that no rule names"
 	if !slice.IsZero() {
 		where = "in " + slice.String()
@@ -129,7 +130,7 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 	k.reportHeld(c, slice, h, err)
 }
 
-// warnUnknown warns of a user and a slice that the trial authority should have and has not.
+// warnUnknown warns of a user and a slice of the trial authority that do not exist.
 func (k *Checker) warnUnknown(ctx context.Context, c *site.Config, user, slice urn.URN) {
 	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
 	a, err := site.ConnectAuthority(ctx, c)
@@ -157,8 +158,8 @@ func leaseLimits(c *site.Config) string {
 		display.Duration(l.Allocated), display.Duration(l.AllocatedMax), display.Duration(l.Provisioned), display.Duration(l.ProvisionedMax))
 }
 
-// names accepts URNs, or names in the trial authority.
-func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
+// parse parses the user and the slice, which are URNs, or names in the trial authority.
+func (w Subject) parse(c *site.Config) (user, slice urn.URN, err error) {
 	read := func(text, kind string) (urn.URN, error) {
 		if !strings.Contains(text, "+") && !strings.HasPrefix(strings.ToLower(text), "urn:") {
 			text = urn.URN{Authority: c.Authority, Type: kind, Name: text}.String()

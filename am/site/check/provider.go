@@ -58,12 +58,14 @@ func (k *Checker) testProvider(ctx context.Context, file string) {
 	}
 }
 
-// testNode holds the node's component until release is called. It fails if no node can be
-// created, for example because the component is exclusive and in use.
+// testNode returns the node that the test suite creates, by the options in k.NodeTest and the
+// inventory of the site, if there is one. The site cannot allocate the node's component until
+// release is called. testNode fails if no node can be created, for example because the component is
+// exclusive and in use.
 func (k *Checker) testNode(ctx context.Context, p *provider.Provider) (node provider.Resource, release func(), err error) {
 	release = func() {}
 	node = provider.Resource{provider.AttrComponent: k.NodeTest.Component}
-	alone := true
+	isExclusive := true // unless the inventory says otherwise
 	config, err := k.siteOf(p)
 	if err != nil {
 		return nil, nil, err
@@ -77,7 +79,7 @@ func (k *Checker) testNode(ctx context.Context, p *provider.Provider) (node prov
 		if err != nil {
 			return nil, nil, err
 		}
-		alone = c.Exclusive
+		isExclusive = c.Exclusive
 		t := c.SliverTypes[0]
 		if name := k.NodeTest.SliverType; name != "" {
 			named, ok := inv.SliverType(name)
@@ -99,7 +101,7 @@ func (k *Checker) testNode(ctx context.Context, p *provider.Provider) (node prov
 			node[attribute] = word
 		}
 	}
-	if err := requireFree(ctx, p, k.NodeTest.Component, alone); err != nil {
+	if err := requireFree(ctx, p, k.NodeTest.Component, isExclusive); err != nil {
 		release()
 		return nil, nil, err
 	}
@@ -160,11 +162,10 @@ func HoldComponent(config *site.Config, c *inventory.Component) (release func(),
 	return release, nil
 }
 
-// requireFree fails if alone is true and the provider reports a node on the component. alone
-// means that the component can have only one node.
-func requireFree(ctx context.Context, p *provider.Provider, component string, alone bool) error {
+// requireFree fails if the component is exclusive and the provider reports a node on it.
+func requireFree(ctx context.Context, p *provider.Provider, component string, isExclusive bool) error {
 	all, err := p.Get(ctx, nil)
-	if err != nil || !alone {
+	if err != nil || !isExclusive {
 		return nil // the suite reports errors of get
 	}
 	for name, r := range all {

@@ -43,7 +43,7 @@ func (k *Checker) document(ctx context.Context, name string, text []byte) {
 // maxDocument limits, in bytes, an advertisement or manifest. Requests have the site's limits.
 const maxDocument = 256 << 20
 
-// validate takes the kind of the document from the root element.
+// validate checks a document by the schema of its kind, which the root element states.
 func validate(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err error) {
 	limits := xmltree.Limits{Bytes: maxDocument, Elements: maxDocument / 16}
 	err = xmltree.Parse(text, limits, func(d *xmltree.Doc) (err error) {
@@ -155,7 +155,7 @@ func (k *Checker) preview(ctx context.Context, r *diagnosis, req *rspec.Request,
 	for _, text := range p.Notices {
 		r.add(diagnostic{0, 0, false, text})
 	}
-	if p.Request != req { // the lines of what was compiled say nothing
+	if p.Request != req { // it was compiled, so its lines are not those of r.text
 		was := r.terms
 		r.terms = cmp.Or(was, new(strings.Replacer))
 		defer func() { r.terms = was }()

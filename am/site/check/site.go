@@ -101,7 +101,8 @@ func (k *Checker) trialAuthority(c *site.Config, dir string) {
 	}
 }
 
-// providers also checks the services of providers, and that the providers of the inventory exist.
+// providers checks the providers in a folder and their services, and that the providers of the
+// inventory exist.
 func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {
 	found, problems := provider.Load(dir, slog.New(slog.NewTextHandler(k.Err, nil)))
 	for _, p := range problems {
@@ -124,7 +125,8 @@ func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inve
 	}
 }
 
-// provider requires that a get of a resource that does not exist reports its absence.
+// provider checks a provider with one get of a resource that does not exist, whose absence it must
+// report.
 func (k *Checker) provider(ctx context.Context, p *provider.Provider) {
 	const remedy = "run it by hand, as PROVIDER.md says"
 	name := "check-" + strings.ToLower(rand.Text())

@@ -110,17 +110,17 @@ func (d *Operations) Release(ctx context.Context, o Release) (Result, error) {
 		if !t.record.Shutdown.IsZero() && !o.Frozen {
 			return refuse("slice %s was shut down at %s by %s, and is kept for inspection; release it with --frozen, or thaw it", t.slice, t.record.Shutdown.Format(time.RFC3339), t.record.ShutdownBy)
 		}
-		a := SliceResult{Slice: t.slice, Slivers: len(t.slivers), Shutdown: !t.record.Shutdown.IsZero()}
+		row := SliceResult{Slice: t.slice, Slivers: len(t.slivers), Shutdown: !t.record.Shutdown.IsZero()}
 		for i := range t.slivers {
 			t.slivers[i].Frozen = false
 			if t.slivers[i].Status.Allocation == am.Provisioned {
-				a.Removing++
+				row.Removing++
 			}
 			if o.Preview {
-				a.ClientIDs = append(a.ClientIDs, t.slivers[i].ClientID)
+				row.ClientIDs = append(row.ClientIDs, t.slivers[i].ClientID)
 			}
 		}
-		done.Slices = append(done.Slices, a)
+		done.Slices = append(done.Slices, row)
 		t.event, t.preview = am.EventDelete, o.Preview
 		return lease.Release(v, cs, t.slivers, am.EventDelete, "")
 	})
@@ -130,10 +130,10 @@ func (d *Operations) Release(ctx context.Context, o Release) (Result, error) {
 	return done, err
 }
 
-// Renew sets the end of leases, all or none. The site's limits for experimenters do not apply;
-// an end beyond a limit only causes a warning. A later Provision keeps the end that Renew sets
-// for a reservation. Renew also restarts a lease that is over, as long as the sliver exists,
-// because the sliver still holds its component. Renew fails like Release.
+// Renew sets the end of leases, all or none. The site's limits for experimenters do not apply; an
+// end beyond a limit only causes a warning. A later Provision keeps the end that Renew sets for a
+// reservation. Renew also restarts a lease that is over, as long as the sliver exists, because the
+// sliver still holds its component. It fails with a *RefusedError or an error of the store.
 func (d *Operations) Renew(ctx context.Context, o Renew) (Result, error) {
 	return d.act(ctx, o.Targets, o.Operator, o.Text, false, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
 		now := v.Now()
@@ -203,7 +203,7 @@ func (d *Operations) warn(result *Result, x *am.Sliver, end, now time.Time) {
 // Thaw lifts the shutdown of a slice. The nodes are switched off, but users can start them,
 // and the leases run again. A node whose lease is over would be released at once. So Thaw
 // refuses the order in this case, unless the order extends the lease or sets ReleaseExpired.
-// Thaw fails like Release.
+// It fails with a *RefusedError or an error of the store.
 func (d *Operations) Thaw(ctx context.Context, o Thaw) (done Result, err error) {
 	if err := CheckOperator(o.Operator, o.Text); err != nil {
 		return done, err
@@ -232,7 +232,7 @@ func (d *Operations) Thaw(ctx context.Context, o Thaw) (done Result, err error) 
 				return store.ChangeSet{}, err
 			}
 		}
-		a, text := SliceResult{Slice: slice}, ""
+		row, text := SliceResult{Slice: slice}, ""
 		if !extend.IsZero() {
 			text = "no lease ends before " + extend.Format(time.RFC3339)
 		}
@@ -241,21 +241,21 @@ func (d *Operations) Thaw(ctx context.Context, o Thaw) (done Result, err error) 
 			x := &slivers[i]
 			e.Slivers = append(e.Slivers, x.URN)
 			if x.Status.Allocation == am.Unallocated {
-				a.Removing++
+				row.Removing++
 				continue
 			}
-			a.Slivers++
+			row.Slivers++
 			if x.Status.Allocation == am.Provisioned {
-				a.Nodes++
+				row.Nodes++
 			}
-			if a.Expires.IsZero() || x.Expires.Before(a.Expires) {
-				a.Expires = x.Expires
+			if row.Expires.IsZero() || x.Expires.Before(row.Expires) {
+				row.Expires = x.Expires
 			}
 			if !extend.IsZero() {
 				d.warn(&done, x, extend, v.Now())
 			}
 		}
-		done.Slices = []SliceResult{a}
+		done.Slices = []SliceResult{row}
 		cs.Log(e)
 		return cs, nil
 	})
@@ -284,7 +284,9 @@ func requireLive(slice urn.URN, slivers []am.Sliver, now time.Time) error {
 // EventThaw is the journal's event for a lifted shutdown.
 const EventThaw = "thaw"
 
-// findThawable accepts a name of several slices if exactly one of them is shut down.
+// findThawable returns the slice that was shut down and has the URN or name arg. The name may
+// belong to several slices if exactly one of them was shut down. For an unknown name, the error
+// suggests a similar name of a slice that was shut down.
 func (d *Operations) findThawable(arg string) (slice urn.URN, err error) {
 	err = d.cfg.Store.Read(func(v *store.View) error {
 		var down []urn.URN

@@ -223,7 +223,8 @@ func (p pattern) matchesURN(u urn.URN) bool {
 // matches reports whether s matches a pattern with * and ?. Its time is at most the
 // product of both lengths.
 func matches(pattern, s string) bool {
-	p, i, star, mark := 0, 0, -1, 0
+	p, i := 0, 0        // pattern[:p] matches s[:i]
+	star, mark := -1, 0 // the last * in pattern[:p], which stands for the text before s[mark:]
 	for i < len(s) {
 		switch {
 		case p < len(pattern) && pattern[p] == '*':

@@ -34,28 +34,18 @@ func (d *Operations) Journal(f Filter, row func(Entry) error) error {
 	})
 }
 
-// matchesEntry applies the filter's user to the caller, the speaker and the operator, and
-// the filter's state to the event.
+// matchesEntry reports whether the filter selects an entry. The filter's user applies to the
+// caller, the speaker and the operator, and the filter's state to the event.
 func (w *parsedFilter) matchesEntry(e *am.JournalEntry) bool {
 	first := e.At
 	if !e.Since.IsZero() {
 		first = e.Since
 	}
-	if e.At.Before(w.Since) || !w.Until.IsZero() && !first.Before(w.Until) || !(w.slice.matchAll() || w.slice.matchURN(e.Slice)) || !w.state.matchAll() && !w.state.matchName(e.Event) {
-		return false
-	}
-	if !(w.user.matchAll() || w.user.matchURN(e.Caller) || w.user.matchURN(e.Speaker) || w.user.matchName(e.Operator)) {
-		return false
-	}
-	if w.sliver.matchAll() {
-		return true
-	}
-	for _, u := range e.Slivers {
-		if w.sliver.matchURN(u) {
-			return true
-		}
-	}
-	return false
+	return !e.At.Before(w.Since) && (w.Until.IsZero() || first.Before(w.Until)) &&
+		(w.slice.matchAll() || w.slice.matchURN(e.Slice)) &&
+		(w.state.matchAll() || w.state.matchName(e.Event)) &&
+		(w.user.matchAll() || w.user.matchURN(e.Caller) || w.user.matchURN(e.Speaker) || w.user.matchName(e.Operator)) &&
+		(w.sliver.matchAll() || slices.ContainsFunc(e.Slivers, w.sliver.matchURN))
 }
 
 func entryRow(e *am.JournalEntry) Entry {

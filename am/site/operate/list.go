@@ -30,8 +30,9 @@ func (p *page[T]) add(t T) bool {
 	return p.limit == 0 || p.n < p.limit
 }
 
-// queryRows refuses a filter that names an unknown slice or component. It fails with a
-// *RefusedError, or with an error of row or of the store.
+// queryRows calls fill, which adds the rows to a page, with a view of the store. It refuses a
+// filter that names an unknown slice or component. It fails with a *RefusedError, or with an error
+// of row or of the store.
 func queryRows[T any](d *Operations, f Filter, row func(T) error, fill func(*parsedFilter, *store.View, *page[T]) error) error {
 	w, p := d.parseFilter(f), &page[T]{limit: f.Limit, row: row}
 	return d.cfg.Store.Read(func(v *store.View) error {
@@ -43,6 +44,7 @@ func queryRows[T any](d *Operations, f Filter, row func(T) error, fill func(*par
 	})
 }
 
+// parsedFilter is a Filter with its patterns parsed, and the inventory and plan in force.
 type parsedFilter struct {
 	Filter
 	slice, sliver, user, component, provider patterns
@@ -222,7 +224,8 @@ func (d *Operations) Tasks(f Filter, row func(Task) error) error {
 // maxNames limits the names that are searched for a similar name.
 const maxNames = 10_000
 
-// requireKnown accepts unknown names with wildcards.
+// requireKnown refuses a filter that names an unknown slice or component. A name with wildcards may
+// be unknown.
 func (w *parsedFilter) requireKnown(v *store.View) error {
 	for _, p := range w.slice {
 		if p.hasWildcard || p.text == "" {
@@ -245,16 +248,16 @@ func (w *parsedFilter) requireKnown(v *store.View) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	if span := missing[0].inRange; span != "" {
+	if text := missing[0].inRange; text != "" {
 		count := func(all patterns) (n int) {
 			for _, p := range all {
-				if p.inRange == span {
+				if p.inRange == text {
 					n++
 				}
 			}
 			return n
 		}
-		return refuse("there is no component %s; of the %d in %s, %d are missing, so correct the range", missing[0].original, count(w.component), span, count(missing))
+		return refuse("there is no component %s; of the %d in %s, %d are missing, so correct the range", missing[0].original, count(w.component), text, count(missing))
 	}
 	return noComponent(w.inv, missing[0].original)
 }
@@ -281,7 +284,8 @@ func noComponent(inv *inventory.Inventory, arg string) error {
 	return refuse("there is no component %s%s", arg, didYouMean(arg, names))
 }
 
-// findSlice returns at least one slice if it does not fail.
+// findSlice returns the slice with the URN arg, or all slices with the name arg. It returns at
+// least one slice if it does not fail.
 func findSlice(v *store.View, arg string) ([]urn.URN, error) {
 	if arg == "" {
 		return nil, refuse("no slice is named; name one by its URN or name")

@@ -66,10 +66,10 @@ func (d *Operations) Nodes(f Filter, row func(Node) error) error {
 			return err
 		}
 		cond := w.sliverFilter()
-		asks := cond.selectsSlivers() || !cond.slice.matchAll()
+		hasCondition := cond.selectsSlivers() || !cond.slice.matchAll()
 		for _, r := range w.nodes(loads, v.Now()) {
 			l := loads[r.Component.Key()]
-			if asks && (l == nil || !l.matched) || !w.wantsNode(&r) {
+			if hasCondition && (l == nil || !l.matched) || !w.wantsNode(&r) {
 				continue
 			}
 			r.Orphans = orphans[[2]string{r.Provider, r.Name}]
@@ -109,8 +109,9 @@ func (w *parsedFilter) loads(v *store.View) (map[string]*componentLoad, error) {
 	return loads, err
 }
 
+// nodes returns a row for each component and drained name, in the order that Nodes describes.
 func (w *parsedFilter) nodes(loads map[string]*componentLoad, now time.Time) (all []Node) {
-	known, names := map[string]bool{}, map[string]bool{}
+	known, names := map[string]bool{}, map[string]bool{} // the URNs and names of the rows
 	add := func(r Node, c *inventory.Component, l *componentLoad) {
 		known[r.Component.Key()], names[r.Name] = true, true
 		r.setLoad(l)

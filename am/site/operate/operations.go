@@ -82,7 +82,8 @@ func printable(text string) string {
 	}, text)
 }
 
-// commit also wakes the runner. It returns an *am.Error as a *RefusedError.
+// commit writes a decision to the store, and wakes the runner. It returns an *am.Error as a
+// *RefusedError.
 func (d *Operations) commit(ctx context.Context, decide store.Decision) error {
 	err := d.cfg.Store.Commit(ctx, decide)
 	if e, ok := errors.AsType[*am.Error](err); ok {

@@ -95,8 +95,8 @@ func decode(text []byte, order any) error {
 // case. Package json would use the last of these keys.
 func checkKeys(text []byte) error {
 	type level struct {
-		keys  map[string]bool // nil in an array
-		value bool            // the value of a key comes next
+		keys         map[string]bool // nil in an array
+		expectsValue bool            // the value of a key comes next
 	}
 	var open []level
 	in := json.NewDecoder(bytes.NewReader(text))
@@ -113,16 +113,16 @@ func checkKeys(text []byte) error {
 			continue
 		}
 		if len(open) > 0 && open[len(open)-1].keys != nil {
-			in := &open[len(open)-1]
-			if key, ok := t.(string); ok && !in.value {
+			object := &open[len(open)-1]
+			if key, ok := t.(string); ok && !object.expectsValue {
 				key = strings.ToLower(key)
-				if in.keys[key] {
+				if object.keys[key] {
 					return fmt.Errorf("it has the key %.40q twice", key)
 				}
-				in.keys[key], in.value = true, true
+				object.keys[key], object.expectsValue = true, true
 				continue
 			}
-			in.value = false
+			object.expectsValue = false
 		}
 		switch t {
 		case json.Delim('{'):

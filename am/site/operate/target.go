@@ -49,6 +49,8 @@ type named struct {
 	slivers []urn.URN // nil for the whole slice
 }
 
+// target is one slice of an order, read from the store. The function that act calls sets event,
+// text and preview, for act.
 type target struct {
 	slice   urn.URN
 	record  am.Slice
@@ -75,8 +77,7 @@ func (d *Operations) act(ctx context.Context, targets []string, operator, text s
 		for _, n := range all {
 			t, err := n.resolve(v)
 			if e, ok := errors.AsType[*RefusedError](err); ok && e.beingRemoved && skipRemoved {
-				skipped++
-				if skipped < len(all) {
+				if skipped++; skipped < len(all) { // else return err, because nothing is left to do
 					continue
 				}
 			}
@@ -103,6 +104,7 @@ func (d *Operations) act(ctx context.Context, targets []string, operator, text s
 
 var errPreview = errors.New("preview")
 
+// find returns what the targets name, each slice once.
 func (d *Operations) find(targets []string) (all []named, err error) {
 	switch {
 	case len(targets) == 0:
@@ -147,7 +149,8 @@ func findOneSlice(v *store.View, arg string) (urn.URN, error) {
 	return found[0], nil
 }
 
-// findTarget parses the URN of a slice or a sliver, NAME of a slice, or NAME/CLIENT_ID.
+// findTarget finds what arg names: the URN of a slice or a sliver, the NAME of a slice, or
+// NAME/CLIENT_ID, which may name several slivers.
 func findTarget(v *store.View, arg string) (named, error) {
 	if u, err := urn.Parse(arg); err == nil && u.Type == urn.Sliver {
 		x, _, err := v.Sliver(u)
@@ -158,32 +161,34 @@ func findTarget(v *store.View, arg string) (named, error) {
 	} else if err == nil && u.Type != urn.Slice {
 		return named{}, refuse("%s is a %s; name a slice, or slivers", u, u.Type)
 	}
-	slice, node, one := arg, "", false
+	slice, clientID, isSliver := arg, "", false
 	if !strings.HasPrefix(strings.ToLower(arg), "urn:") {
-		slice, node, one = strings.Cut(arg, "/")
+		slice, clientID, isSliver = strings.Cut(arg, "/")
 	}
 	if strings.ContainsAny(slice, "*?") {
 		return named{}, refuse("%s is a pattern; an order must name each slice, so list them first: patchbay slices '%s'", slice, slice)
 	}
 	u, err := findOneSlice(v, slice)
 	n := named{slice: u}
-	if err != nil || !one {
+	if err != nil || !isSliver {
 		return n, err
 	}
 	all, err := v.SliversOf(n.slice)
 	var names []string
 	for i := range all {
 		x := &all[i]
-		if names = append(names, x.ClientID); x.ClientID == node && x.Status.Allocation != am.Unallocated {
+		if names = append(names, x.ClientID); x.ClientID == clientID && x.Status.Allocation != am.Unallocated {
 			n.slivers = append(n.slivers, x.URN)
 		}
 	}
 	if err == nil && n.slivers == nil {
-		err = refuse("slice %s has no sliver %q%s", n.slice, node, didYouMean(node, names))
+		err = refuse("slice %s has no sliver %q%s", n.slice, clientID, didYouMean(clientID, names))
 	}
 	return n, err
 }
 
+// resolve reads the slice and its slivers. It refuses slivers that are being removed; for a whole
+// slice, it leaves them out unless no others exist.
 func (n *named) resolve(v *store.View) (t target, err error) {
 	t.slice = n.slice
 	t.record, _, err = v.Slice(n.slice)
