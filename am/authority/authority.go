@@ -57,7 +57,7 @@ func (a *Authority) adopt(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	missing := false
+	missing := false // usually, so do not begin to write
 	err = a.store.view(func(t *tx) error {
 		for _, c := range users {
 			_, ok, err := get[Member](t, members, c.URN.Key())
@@ -116,7 +116,7 @@ func uidOf(c *cert.Certificate) string {
 	return uuid.NewString()
 }
 
-// addMember keeps an existing record.
+// addMember writes the record of a member with the certificate c, unless the record exists.
 func addMember(t *tx, c *cert.Certificate, now time.Time) error {
 	if _, ok, err := get[Member](t, members, c.URN.Key()); ok || err != nil {
 		return err

@@ -48,7 +48,8 @@ func Restore(dir, backup string, now time.Time) (kept string, err error) {
 	return kept, err
 }
 
-// check reads all pages and buckets.
+// check fails unless the file is an undamaged database with the records of an authority. It reads all
+// pages.
 func check(path string) error {
 	s, err := openFile(path, true)
 	if err != nil {

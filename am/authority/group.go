@@ -125,16 +125,16 @@ func modifyMembership(c *call) (xmlrpc.Value, error) {
 		if err != nil {
 			return err
 		}
-		is, isLed := g.relationTo(c.caller), g.hasLead(true) // before the changes
+		relations, wasLed := g.relationTo(c.caller), g.hasLead(true) // before the changes
 		for _, x := range changes {
-			if err := c.applyChange(t, g, x, is); err != nil {
+			if err := c.applyChange(t, g, x, relations); err != nil {
 				return err
 			}
 		}
 		switch {
 		case !g.hasLead(false):
 			return refuse(Argument, "%s needs a member with the role LEAD; give it to another member first", g.URN)
-		case isLed && !g.hasLead(true): // else a member could leave slices to others who know nothing of them
+		case wasLed && !g.hasLead(true): // else a member could leave slices to others who know nothing of them
 			return refuse(Argument, "%s needs a member with the role LEAD who has worked in it, for example has fetched its credential", g.URN)
 		case len(g.Members) > maxGroup:
 			return refuse(Argument, "%s has %d members, more than %d", g.URN, len(g.Members), maxGroup)
@@ -182,15 +182,16 @@ func (c *call) readChanges() (changes []membershipChange, err error) {
 	return changes, nil
 }
 
-// applyChange changes g only. is are the caller's relations to it.
-func (c *call) applyChange(t *tx, g *group, x membershipChange, is relation) error {
+// applyChange makes one change of the members of g, which the caller must write. relations are
+// those of the calling member to g before all changes.
+func (c *call) applyChange(t *tx, g *group, x membershipChange, relations relation) error {
 	i := g.index(x.member)
 	if x.role == Lead || i >= 0 && g.Members[i].Role == Lead {
 		action := actModifyLead
 		if x.role == "" && x.member.Equal(c.caller) {
 			action = actLeave
 		}
-		if err := may(c.object.name, action, is, g.URN); err != nil {
+		if err := may(c.object.name, action, relations, g.URN); err != nil {
 			return err
 		}
 	}

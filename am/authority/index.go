@@ -132,8 +132,8 @@ func removeSliverInfo(t *tx, x SliverInfo) error {
 	return errors.Join(remove(t, sliversOf, join(x.Creator.Key(), slice, sliver)), remove(t, sliverInfos, join(slice, sliver)))
 }
 
-// removeSliverInfos removes what was reported for a slice.
-func removeSliverInfos(t *tx, slice string) error {
+// removeAllSliverInfos removes the records of all slivers of a slice.
+func removeAllSliverInfos(t *tx, slice string) error {
 	for _, sliver := range following(t, sliverInfos, maxSliverInfos, slice) {
 		x, _, err := get[SliverInfo](t, sliverInfos, join(slice, sliver))
 		if err == nil {
@@ -152,7 +152,7 @@ func removeSlice(t *tx, key string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(indexSlice(t, s, Slice{}), removeSliverInfos(t, key), remove(t, sliceRecords, key), remove(t, certificates, key))
+	return errors.Join(indexSlice(t, s, Slice{}), removeAllSliverInfos(t, key), remove(t, sliceRecords, key), remove(t, certificates, key))
 }
 
 // removeOldSlices removes a few of the slices that ended long ago. Each new slice calls it, so they
@@ -182,37 +182,17 @@ func removeOldSlices(t *tx, now time.Time) error {
 //     another name,
 //   - the first member of a slice or a project is the one who has created it.
 func migrate(t *tx) error {
-	var all [4]snapshot
-	for i, b := range []bucket{projects, sliceRecords, keys, sliverInfos} {
-		if err := all[i].addAll(t, b, math.MaxInt); err != nil {
-			return err
-		}
-	}
-	var err error
-	var old []Project
-	for key, p := range each[Project](all[0], &err) {
-		old = append(old, p)
-		if err := remove(t, projects, key); err != nil {
-			return err
-		}
-	}
+	var oldProjects, oldSlices, oldKeys, oldSliverInfos snapshot
+	err := errors.Join(oldProjects.addAll(t, projects, math.MaxInt), oldSlices.addAll(t, sliceRecords, math.MaxInt),
+		oldKeys.addAll(t, keys, math.MaxInt), oldSliverInfos.addAll(t, sliverInfos, math.MaxInt))
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(old, func(a, b Project) int { return a.Created.Compare(b.Created) })
-	renamed := map[urn.URN]urn.URN{}
-	for _, p := range old {
-		first := p.URN
-		for n := 2; t.Bucket([]byte(projects)).Get([]byte(p.URN.Key())) != nil; n++ {
-			p.URN.Name = fmt.Sprintf("%.28s-%d", first.Name, n)
-			renamed[first] = p.URN
-		}
-		p.acceptFirst()
-		if err := putProject(t, p); err != nil {
-			return err
-		}
+	renamed, err := migrateProjects(t, oldProjects)
+	if err != nil {
+		return err
 	}
-	for key, s := range each[Slice](all[1], &err) {
+	for key, s := range each[Slice](oldSlices, &err) {
 		if u, ok := renamed[s.Project]; ok {
 			s.Project = u
 		}
@@ -224,7 +204,7 @@ func migrate(t *tx) error {
 	if err != nil {
 		return err
 	}
-	for _, k := range each[Key](all[2], &err) {
+	for _, k := range each[Key](oldKeys, &err) {
 		if err := putKey(t, k); err != nil {
 			return err
 		}
@@ -232,7 +212,7 @@ func migrate(t *tx) error {
 	if err != nil {
 		return err
 	}
-	for key, x := range each[SliverInfo](all[3], &err) {
+	for key, x := range each[SliverInfo](oldSliverInfos, &err) {
 		if err := errors.Join(remove(t, sliverInfos, key), putSliverInfo(t, x)); err != nil {
 			return err
 		}
@@ -240,6 +220,36 @@ func migrate(t *tx) error {
 	return err
 }
 
+// migrateProjects replaces the records of projects, and returns the new URNs of those that it
+// renames.
+func migrateProjects(t *tx, records snapshot) (renamed map[urn.URN]urn.URN, err error) {
+	var list []Project
+	for key, p := range each[Project](records, &err) {
+		list = append(list, p)
+		if err := remove(t, projects, key); err != nil {
+			return nil, err
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(list, func(a, b Project) int { return a.Created.Compare(b.Created) })
+	renamed = map[urn.URN]urn.URN{}
+	for _, p := range list {
+		former := p.URN
+		for n := 2; t.Bucket([]byte(projects)).Get([]byte(p.URN.Key())) != nil; n++ {
+			p.URN.Name = fmt.Sprintf("%.28s-%d", former.Name, n)
+			renamed[former] = p.URN
+		}
+		p.acceptFirst()
+		if err := putProject(t, p); err != nil {
+			return nil, err
+		}
+	}
+	return renamed, nil
+}
+
+// acceptFirst makes the first member, who has created the group, a member who has accepted it.
 func (g *group) acceptFirst() {
 	if len(g.Members) > 0 && g.Members[0].Role == Lead {
 		g.Members[0].Accepted = true

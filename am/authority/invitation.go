@@ -114,7 +114,8 @@ func (a *Authority) Invite(name string, now time.Time) (text string, isReplaced 
 }
 
 // acceptInvitation certifies the key of the client's certificate, which may be self-signed. TLS has
-// verified that the client has the key.
+// verified that the client has the key. The invitation is bound to the key first: so a client
+// without an answer can repeat the call, and no other key can use the invitation.
 func acceptInvitation(c *call) (xmlrpc.Value, error) {
 	if !c.config.Invite {
 		return nil, refuse(Authorization, "this authority accepts no invitations; its operator must set invite: yes")

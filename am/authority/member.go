@@ -44,7 +44,7 @@ var memberObject = object{
 
 func memberRows(c *call, _ conditions, yield func(row)) error {
 	var list snapshot
-	known, err := c.companions()
+	known, err := c.sharingMembers()
 	if err == nil {
 		err = c.view(func(t *tx) error { return list.addAll(t, members, maxRows) })
 	}
@@ -77,17 +77,17 @@ func memberRows(c *call, _ conditions, yield func(row)) error {
 	return err
 }
 
-// maxCompanions limits the bytes of slices and projects that one lookup of members decodes.
-const maxCompanions = 4 << 20
+// maxSharing limits the bytes of slices and projects that one lookup of members decodes.
+const maxSharing = 4 << 20
 
-// companions returns the members whose name and email the caller sees: those who have accepted a
+// sharingMembers returns the members whose name and email the caller sees: those who have accepted a
 // slice or a project of the caller, and all members of an operator's project that the caller leads.
-func (c *call) companions() (known map[string]bool, err error) {
+func (c *call) sharingMembers() (known map[string]bool, err error) {
 	var groups snapshot
 	size := 0
 	err = c.view(func(t *tx) error {
 		for _, key := range following(t, memberships, maxRows, c.caller.Key()) {
-			if size > maxCompanions {
+			if size > maxSharing {
 				break
 			}
 			b := groupBucket(key)

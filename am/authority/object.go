@@ -151,7 +151,8 @@ var aliases = map[string]string{"PROJECT_DESC": "PROJECT_DESCRIPTION"}
 // maxText limits a text that a member sets, in bytes.
 const maxText = 1000
 
-// readFields checks the option fields. isSettable returns whether a client may set the field.
+// readFields returns the option fields of a create or update call, checked. isSettable reports
+// whether a client may set the field.
 func (o *object) readFields(options xmlrpc.Struct, isSettable func(field) bool) (fields, error) {
 	v, ok := options.Get("fields")
 	list, isStruct := v.(xmlrpc.Struct)
@@ -218,7 +219,8 @@ type conditions []condition
 // maxMatched limits the values of all conditions.
 const maxMatched = 1000
 
-// readMatch converts each value once, so that a lookup compares each row by a map.
+// readMatch returns the conditions in the option match; nil for none. It converts each value once,
+// so that a lookup compares each row by a map.
 func (o *object) readMatch(options xmlrpc.Struct) (list conditions, err error) {
 	v, ok := options.Get("match")
 	if !ok {
@@ -314,7 +316,7 @@ func asBool(v xmlrpc.Value) (b, ok bool) {
 // maxFilter is the maximum number of fields in the option filter; objects have fewer.
 const maxFilter = 100
 
-// readFilter returns nil for all fields.
+// readFilter returns the names of fields in the option filter; nil for all fields.
 func (o *object) readFilter(options xmlrpc.Struct) (names []string, err error) {
 	v, ok := options.Get("filter")
 	if !ok {

@@ -17,9 +17,6 @@ func (a *Authority) Remove(name string, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if err != nil {
-			return err
-		}
 		old, err := keysOf(t, m.URN)
 		for _, k := range old {
 			err = errors.Join(err, removeKey(t, k))

@@ -89,6 +89,7 @@ func createProject(c *call, f fields) (row, error) {
 	return rowOfProject(p, c.now), err
 }
 
+// project returns a project, if the caller may do the action.
 func (c *call) project(t *tx, name, action string) (p Project, err error) {
 	u, err := parseURN("the project", name, urn.Project)
 	if err != nil {

@@ -218,7 +218,8 @@ func (c *call) pgSlice(t *tx, u urn.URN) (xmlrpc.Value, error) {
 	return v, nil
 }
 
-// pgUser always has the member slices, which clients read: it is empty for other users.
+// pgUser describes a member. The answer always has the member slices, which clients read; it is empty
+// for other users than the caller.
 func (c *call) pgUser(u urn.URN) (xmlrpc.Value, error) {
 	var m Member
 	err := c.view(func(t *tx) (err error) {

@@ -124,7 +124,7 @@ var relationOfProjectRole = map[Role]relation{Lead: projectLead, Admin: projectA
 // relationTo returns the caller's relations to a group.
 func (g *group) relationTo(u urn.URN) relation { return relationOfRole[g.roleOf(u)] }
 
-// relationTo includes the relations to the slice's project.
+// relationTo returns the caller's relations to the slice, and to its project.
 func (s *Slice) relationTo(t *tx, u urn.URN) relation {
 	is := s.group.relationTo(u)
 	if !s.Project.IsZero() {

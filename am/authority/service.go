@@ -177,11 +177,14 @@ func withoutCredentials(args string, params []xmlrpc.Value) string {
 	return args
 }
 
+// noMethod returns the fault for an unknown method. It names the URLs of other services that have
+// the method.
 func (c *call) noMethod(name string) error {
 	text := fmt.Sprintf("there is no method %.80q here", name)
 	var paths []string
 	for path, e := range endpoints {
-		if _, ok := e.methods[name]; ok && (strings.HasSuffix(path, "1") || strings.HasSuffix(path, "2")) {
+		hasVersion := strings.HasSuffix(path, "1") || strings.HasSuffix(path, "2") // else it is short for /2, or ProtoGENI's
+		if _, ok := e.methods[name]; ok && hasVersion {
 			paths = append(paths, c.config.PublicURL+path)
 		}
 	}
@@ -200,7 +203,8 @@ func (c *call) fault(err error) api.Response {
 	return api.Response{Body: xmlrpc.AppendFault(nil, f), Event: c.event}
 }
 
-// run reads the arguments, identifies the caller and calls the method.
+// run reads the arguments, identifies the caller and calls the method. MayChange is called without
+// the caller first, so that no signature is checked if nobody may change anything.
 func (c *call) run(m method, params []xmlrpc.Value) (xmlrpc.Value, error) {
 	c.event.Changes = m.changes
 	if m.object != "" {
@@ -236,6 +240,7 @@ func (c *call) run(m method, params []xmlrpc.Value) (xmlrpc.Value, error) {
 	return m.run(c)
 }
 
+// read checks an argument and sets the field of c for it. kind is its letter in method.args.
 func (c *call) read(kind byte, v xmlrpc.Value) (err error) {
 	text, isText := xmlrpc.AsString(v)
 	switch kind {

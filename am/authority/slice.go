@@ -136,7 +136,8 @@ func (c *call) createSlice(name string, project urn.URN, description string, exp
 	return s, err
 }
 
-// checkName removes what was reported for an expired slice of that name.
+// checkName fails if the slice u exists. It removes the sliver records of an expired slice of that
+// name.
 func (c *call) checkName(t *tx, u urn.URN) error {
 	end, ok, err := get[time.Time](t, ends, u.Key())
 	if err == nil && ok && c.now.Before(end) {
@@ -145,7 +146,7 @@ func (c *call) checkName(t *tx, u urn.URN) error {
 	if err != nil {
 		return err
 	}
-	return removeSliverInfos(t, u.Key())
+	return removeAllSliverInfos(t, u.Key())
 }
 
 // makeRoom fails if the caller leads too many slices. It removes a few old slices, and a few expired
@@ -175,7 +176,7 @@ func (c *call) makeRoom(t *tx) error {
 	return removeOldSlices(t, c.now)
 }
 
-// expiry returns the default for the zero time.
+// expiry checks the expiry t of a slice and returns it. For the zero time, it returns the default.
 func (c *call) expiry(t time.Time) (time.Time, error) {
 	latest := c.now.Add(LongestLease)
 	if end := c.authority.Expires(); end.Before(latest) {
@@ -257,7 +258,8 @@ func updateSlice(c *call, name string, f fields) error {
 	})
 }
 
-// renew never shortens a slice, since its credentials are valid until its end.
+// renew sets the expiry of a slice, which the caller must write. It never shortens a slice, since
+// its credentials are valid until its end.
 func (c *call) renew(s *Slice, expires time.Time) error {
 	if expires.Before(s.Expires) {
 		return refuse(Argument, "the slice expires %s, and it cannot expire earlier", api.FormatTime(s.Expires))

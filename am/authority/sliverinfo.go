@@ -24,7 +24,8 @@ var sliverInfoObject = object{
 	remove: deleteSliverInfo,
 }
 
-// sliverInfoRows adds the slivers at the site's aggregate, which are never recorded.
+// sliverInfoRows yields the recorded slivers of the slices that the caller may see, and the slivers
+// at the site's aggregate, which are never recorded.
 func sliverInfoRows(c *call, match conditions, yield func(row)) error {
 	var list snapshot
 	var visible []string
@@ -97,18 +98,18 @@ func (c *call) isOwn(u urn.URN) bool {
 // slices do not concern each other, so nobody can take a sliver's place.
 func createSliverInfo(c *call, f fields) (r row, err error) {
 	var x SliverInfo
-	for _, to := range []struct {
+	for _, field := range []struct {
 		name, kind string
-		to         *urn.URN
+		value      *urn.URN
 	}{
 		{"SLIVER_INFO_URN", "", &x.URN}, {"SLIVER_INFO_SLICE_URN", urn.Slice, &x.Slice},
 		{"SLIVER_INFO_AGGREGATE_URN", urn.Authority, &x.Aggregate}, {"SLIVER_INFO_CREATOR_URN", urn.User, &x.Creator},
 	} {
-		if *to.to, err = f.urn(to.name, to.kind); err != nil {
+		if *field.value, err = f.urn(field.name, field.kind); err != nil {
 			return r, err
 		}
-		if to.to.IsZero() {
-			return r, refuse(Argument, "%s is empty", to.name)
+		if field.value.IsZero() {
+			return r, refuse(Argument, "%s is empty", field.name)
 		}
 	}
 	x.Creator = c.caller

@@ -67,8 +67,8 @@ type tx struct {
 	decoded int64
 }
 
-// openStore creates what a new or interrupted one lacks. It migrates the database of an earlier
-// version, which has no indexes.
+// openStore opens the database, and creates the buckets that a new or interrupted one lacks. It
+// migrates the database of an earlier version, which has no indexes.
 func openStore(path string) (s *store, err error) {
 	// The owner of the folder gets the file, also if root runs the program.
 	err = file.AsOwner(filepath.Dir(path), func() (err error) { s, err = openFile(path, false); return err })
@@ -116,18 +116,19 @@ func openFile(path string, readOnly bool) (*store, error) {
 // view passes a consistent state to f.
 func (s *store) view(f func(*tx) error) error {
 	return s.guard(func() error {
-		return s.db.View(func(t *bbolt.Tx) error { return s.count(t, f) })
+		return s.db.View(func(t *bbolt.Tx) error { return s.run(t, f) })
 	})
 }
 
 // update writes all changes of f, or none if f returns an error.
 func (s *store) update(f func(*tx) error) error {
 	return s.guard(func() error {
-		return s.db.Update(func(t *bbolt.Tx) error { return s.count(t, f) })
+		return s.db.Update(func(t *bbolt.Tx) error { return s.run(t, f) })
 	})
 }
 
-func (s *store) count(t *bbolt.Tx, f func(*tx) error) error {
+// run calls f in a transaction, and updates mostDecoded.
+func (s *store) run(t *bbolt.Tx, f func(*tx) error) error {
 	x := &tx{Tx: t}
 	err := f(x)
 	for most := s.mostDecoded.Load(); x.decoded > most && !s.mostDecoded.CompareAndSwap(most, x.decoded); {
