@@ -33,7 +33,8 @@ func InstallFilter() {
 	os.Exit(125)
 }
 
-// installAndExec returns only on failure.
+// installAndExec installs the filter, passes its listener to Run, and executes the program. It returns
+// only on failure.
 func installAndExec(word, program string) error {
 	socket, err := strconv.Atoi(word)
 	if err != nil {
@@ -89,7 +90,7 @@ const refused Kind = "refused"
 func filterProgram() []unix.SockFilter {
 	const number = 0 // the offset of the call's number in struct seccomp_data
 	b := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number}}
-	left := uint8(len(kinds))
+	left := uint8(len(kinds)) // the distance of the next comparison to the last instruction
 	for call := range kinds {
 		b = append(b, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jt: left})
 		left--

@@ -107,7 +107,8 @@ func newDiskState(before Snapshot) *diskState {
 	return d
 }
 
-// note returns false if the event cannot change the disk.
+// note adds the changes of an event, or marks the changes that it syncs. It returns false if the
+// event cannot change the disk.
 func (d *diskState) note(e *Event) bool {
 	switch e.Kind {
 	case "":

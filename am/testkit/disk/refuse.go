@@ -55,8 +55,8 @@ func (w *Writes) Wrap(write func() error) error {
 	return errors.Join(write(), restore())
 }
 
-// writable fails unless this process has exactly one descriptor with which it can write to the
-// file.
+// writable returns the descriptor with which this process can write to the file. It fails unless
+// there is exactly one.
 func writable(path string) (fd int, err error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

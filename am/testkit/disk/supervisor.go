@@ -85,7 +85,8 @@ func (w *supervisor) serve() error {
 // allow is the answer that makes the kernel carry out the call itself.
 var allow = answer{flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 
-// handle returns false for reply if it has killed the process.
+// handle carries out a call as the test decides, logs it, and returns the answer for the kernel. It
+// returns false for reply if it has killed the process.
 func (w *supervisor) handle(q *notification) (a answer, reply bool) {
 	e, fd, err := w.readCall(q)
 	if fd >= 0 {
@@ -123,8 +124,9 @@ func (w *supervisor) handle(q *notification) (a answer, reply bool) {
 	return answer{value: int64(e.Done)}, true
 }
 
-// readCall leaves e.Kind empty if the call is not for a file in the folder. fd is this process's
-// copy of the descriptor of the open file, or -1 if there is none. The caller must close fd.
+// readCall reads the arguments of a call. It leaves e.Kind empty if the call is not for a file in
+// the folder. fd is this process's copy of the descriptor of the open file, or -1 if there is none.
+// The caller must close fd.
 func (w *supervisor) readCall(q *notification) (e Event, fd int, err error) {
 	kind := kinds[uint32(q.call)]
 	switch kind {
@@ -200,6 +202,8 @@ func writePosition(fd int, st *unix.Stat_t) int64 {
 	return at
 }
 
+// do carries out a portion of the call, and sets Done and Err. fd is a copy of the descriptor of
+// the open file.
 func (e *Event) do(p Portion, fd int, q *notification) {
 	data := e.Data
 	switch {

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// takeRoots does not compare the contents of files, since logs grow.
+// takeRoots adds the files in the roots, by mode and owner. It does not compare the contents of files,
+// since logs grow.
 func (k *taker) takeRoots() error {
 	for _, root := range k.options.Roots {
 		whole := k.isMarked(root)

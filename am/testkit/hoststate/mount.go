@@ -75,6 +75,7 @@ func isShared(path string) bool {
 	return strings.HasPrefix(path, filepath.Clean(os.TempDir())+"/") || strings.Contains(path, "/patchbay-local/")
 }
 
+// takeCgroups adds the cgroups with a mark, of all hierarchies.
 func (k *taker) takeCgroups() error {
 	mounts, err := readMounts("/proc/self/mountinfo")
 	if err != nil {

@@ -29,7 +29,8 @@ func (k *taker) networks() []network {
 	return list
 }
 
-// takeInterfaces skips interfaces of the host whose alias names another owner.
+// takeInterfaces adds the network interfaces of the host and of the test's namespaces. It skips
+// interfaces of the host whose alias names another owner.
 func (k *taker) takeInterfaces() error {
 	alias, err := aliases()
 	if err != nil {

@@ -88,6 +88,7 @@ func read(pid int) *process {
 // zombie is the end of the description of a process that has ended.
 const zombie = ", ended and not waited for"
 
+// descends reports whether p descends from this process.
 func descends(p *process, byID map[int]*process) bool {
 	for range len(byID) {
 		parent := byID[p.parent]

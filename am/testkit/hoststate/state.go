@@ -144,7 +144,9 @@ func hasMark(text string, marks []string) bool {
 				break
 			}
 			end := i + len(mark)
-			if !(i > 0 && isAlphanumeric(rest[i-1]) && isAlphanumeric(mark[0])) && !(end < len(rest) && isAlphanumeric(rest[end]) && isAlphanumeric(mark[len(mark)-1])) {
+			continuesBefore := i > 0 && isAlphanumeric(rest[i-1]) && isAlphanumeric(mark[0])
+			continuesAfter := end < len(rest) && isAlphanumeric(rest[end]) && isAlphanumeric(mark[len(mark)-1])
+			if !continuesBefore && !continuesAfter {
 				return true
 			}
 			rest = rest[i+1:]

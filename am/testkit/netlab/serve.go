@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// serve answers each web request with the request's URL if web is nil.
+// serve starts the web servers and the name server of the Internet. If web is nil, the answer to
+// each web request is its URL.
 func (b *Lab) serve(t testing.TB, web http.Handler) error {
 	if web == nil {
 		web = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
