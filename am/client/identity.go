@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// loadIdentity does not parse the certificates, because Go's parser refuses some
-// certificates of the federation.
+// loadIdentity reads the caller's certificate, its chain and its key. It does not parse the
+// certificates, because Go's parser refuses some certificates of the federation.
 func loadIdentity(certFile, keyFile string) (*tls.Certificate, error) {
 	if keyFile == "" {
 		keyFile = certFile
@@ -95,8 +95,8 @@ func parseKey(block *pem.Block) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// belongs does not parse the certificate der: a certificate contains the encoded public key
-// unchanged.
+// belongs reports whether the key is that of the certificate der. It does not parse the
+// certificate, which contains the encoded public key unchanged.
 func belongs(key crypto.Signer, der []byte) bool {
 	var public []byte
 	switch k := key.Public().(type) {

@@ -31,7 +31,8 @@ type Options struct {
 // Time formats t as the API requires: UTC, whole seconds.
 func Time(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// wire adds geni_rspec_version, which some methods require, if withRSpec is true.
+// wire returns the options as they are sent. It adds geni_rspec_version, which some methods require,
+// if withRSpec is true.
 func (o Options) wire(withRSpec bool) xmlrpc.Struct {
 	s := xmlrpc.Struct{}
 	if withRSpec {

@@ -36,7 +36,7 @@ func isPlain(b []byte) bool {
 	b = b[len(declaration.Find(b)):]
 	stack, values := []element{{}}, 0
 	for {
-		text, rest, found := bytes.Cut(b, []byte("<"))
+		text, rest, found := bytes.Cut(b, []byte("<")) // text is the content of top before the next tag
 		top := &stack[len(stack)-1]
 		allowed, isParent := contents[top.name]
 		if isParent && len(bytes.TrimSpace(text)) > 0 || surrogate.Match(text) {
@@ -55,23 +55,23 @@ func isPlain(b []byte) bool {
 			if len(stack) == 1 || name != top.name || isParent && !repeats && top.children != len(allowed) {
 				return false
 			}
-			if stack = stack[:len(stack)-1]; name == "name" {
-				owner, member := &stack[len(stack)-2], string(text)
-				if strings.Contains(member, "&") || owner.members[member] {
+			if stack = stack[:len(stack)-1]; name == "name" { // now the stack ends with struct and member
+				structure, member := &stack[len(stack)-2], string(text)
+				if strings.Contains(member, "&") || structure.members[member] {
 					return false
 				}
-				if owner.members == nil {
-					owner.members = map[string]bool{}
+				if structure.members == nil {
+					structure.members = map[string]bool{}
 				}
-				owner.members[member] = true
+				structure.members[member] = true
 			}
 			continue
 		}
-		next := top.children
+		position := top.children
 		if repeats {
-			next = 0
+			position = 0
 		}
-		if next >= len(allowed) || !slices.Contains(allowed[next], string(tag)) {
+		if position >= len(allowed) || !slices.Contains(allowed[position], string(tag)) {
 			return false
 		}
 		top.children++

@@ -128,7 +128,8 @@ func parseExtensions(s xmlrpc.Struct, to *Sliver) (err error) {
 	})
 }
 
-// each does nothing if s has no member with the given name.
+// each calls f with each struct in the array that is the member name of s. It does nothing if s has
+// no such member.
 func each(s xmlrpc.Struct, name string, f func(xmlrpc.Struct) error) error {
 	v, ok := s.Get(name)
 	if !ok {
@@ -159,7 +160,7 @@ func members(s xmlrpc.Struct, required bool, fields map[string]*string) error {
 	return nil
 }
 
-// member fails for a missing member only if required is true.
+// member stores the text of a member of s. It fails for a missing member only if required is true.
 func member(s xmlrpc.Struct, name string, to *string, required bool) error {
 	v, ok := s.Get(name)
 	if !ok && !required {

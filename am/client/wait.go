@@ -79,18 +79,18 @@ const (
 // left. It fails with the cause of ctx when ctx ends, and if the aggregate refuses a call. It
 // retries a few times if the aggregate is busy or does not answer.
 func Wait(ctx context.Context, status StatusFunc, goal Wanted, report func([]Sliver)) ([]Sliver, error) {
-	poll, refused := firstPoll, 0
+	poll, failures := firstPoll, 0
 	for {
 		list, err := status(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return list, context.Cause(ctx)
 		case err != nil:
-			if refused++; refused == pollErrors || !mayPass(err) {
+			if failures++; failures == pollErrors || !mayPass(err) {
 				return list, err
 			}
 		default:
-			refused = 0
+			failures = 0
 			if report != nil {
 				report(list)
 			}
@@ -107,14 +107,14 @@ func Wait(ctx context.Context, status StatusFunc, goal Wanted, report func([]Sli
 	}
 }
 
-// reached fails if the slivers cannot fulfil the condition any more: the list is empty, or
-// some slivers failed and no other is changing.
+// reached reports whether the slivers fulfil the condition. It fails if they cannot fulfil it any
+// more: the list is empty, or some slivers failed and no other is changing.
 func (w Wanted) reached(list []Sliver) (bool, error) {
-	if len(w) == 0 || len(list) == 0 {
-		if len(list) == 0 && len(w) > 0 {
-			return false, ErrNoSlivers
-		}
+	switch {
+	case len(w) == 0:
 		return len(list) == 0, nil
+	case len(list) == 0:
+		return false, ErrNoSlivers
 	}
 	var failed []Sliver
 	waiting := false

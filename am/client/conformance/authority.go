@@ -46,8 +46,8 @@ func (a *authority) call(service, method string, params ...xmlrpc.Value) (xmlrpc
 	return a.services[service].CallAuthority(a.ctx, method, params...)
 }
 
-// me returns the URN of the caller, from the user credential.
-func (a *authority) me() (string, error) {
+// requireUserURN returns the URN of the caller, from the user credential.
+func (a *authority) requireUserURN() (string, error) {
 	if u := a.userURN(); u != "" {
 		return u, nil
 	}
@@ -58,8 +58,9 @@ func match(name string, v xmlrpc.Value) xmlrpc.Struct {
 	return xmlrpc.Struct{option("match", xmlrpc.Struct{option(name, v)})}
 }
 
-var nobody = []xmlrpc.Value{}
+var noCredentials = []xmlrpc.Value{}
 
+// checks returns the checks of an authority, each after those that it needs.
 func (a *authority) checks() (list []check) {
 	add := func(name, clause string, needs []string, changes bool, run func() error) {
 		list = append(list, check{"authority." + name, federationAPI + clause, needs, changes, func(*probe) error { return run() }})
@@ -69,7 +70,7 @@ func (a *authority) checks() (list []check) {
 	}
 	add("services", "lookup of SERVICE", []string{"authority.ch-version"}, false, func() error {
 		for _, kind := range []string{"SLICE_AUTHORITY", "MEMBER_AUTHORITY"} {
-			v, err := a.call("ch", "lookup", "SERVICE", nobody, match("SERVICE_TYPE", kind))
+			v, err := a.call("ch", "lookup", "SERVICE", noCredentials, match("SERVICE_TYPE", kind))
 			if err != nil {
 				return err
 			}
@@ -91,11 +92,11 @@ func (a *authority) checks() (list []check) {
 		return err
 	})
 	add("user-credential", "get_credentials of a member", []string{"authority.ma-version"}, false, func() error {
-		me, err := a.me()
+		me, err := a.requireUserURN()
 		if err != nil {
 			return err
 		}
-		v, err := a.call("ma", "get_credentials", me, nobody, xmlrpc.Struct{})
+		v, err := a.call("ma", "get_credentials", me, noCredentials, xmlrpc.Struct{})
 		if err == nil {
 			_, err = client.FirstCredential(v)
 		}
@@ -107,10 +108,10 @@ func (a *authority) checks() (list []check) {
 			return err
 		}
 		u.Name += "-other"
-		return refusedCall(a.call("ma", "get_credentials", u.String(), nobody, xmlrpc.Struct{}))
+		return refusedCall(a.call("ma", "get_credentials", u.String(), noCredentials, xmlrpc.Struct{}))
 	})
 	add("member", "lookup of MEMBER", []string{"authority.user-credential"}, false, func() error {
-		v, err := a.call("ma", "lookup", "MEMBER", nobody, match("MEMBER_URN", a.userURN()))
+		v, err := a.call("ma", "lookup", "MEMBER", noCredentials, match("MEMBER_URN", a.userURN()))
 		if err != nil {
 			return err
 		}
@@ -122,7 +123,7 @@ func (a *authority) checks() (list []check) {
 		return nil
 	})
 	add("keys", "lookup of KEY", []string{"authority.user-credential"}, false, func() error {
-		v, err := a.call("ma", "lookup", "KEY", nobody, match("KEY_MEMBER", a.userURN()))
+		v, err := a.call("ma", "lookup", "KEY", noCredentials, match("KEY_MEMBER", a.userURN()))
 		if _, ok := v.(xmlrpc.Struct); err == nil && !ok {
 			err = fmt.Errorf("the lookup returns %T, not a struct by KEY_ID", v)
 		}
@@ -137,7 +138,7 @@ func (a *authority) sliceChecks(add func(name, clause string, needs []string, ch
 	name := "probe" + strings.ToLower(rand.Text()[:10])
 	fields := xmlrpc.Struct{option("fields", xmlrpc.Struct{option("SLICE_NAME", name)})}
 	add("slice-created", "create of SLICE", []string{"authority.sa-version", "authority.user-credential"}, true, func() error {
-		v, err := a.call("sa", "create", "SLICE", nobody, fields)
+		v, err := a.call("sa", "create", "SLICE", noCredentials, fields)
 		if err != nil {
 			return err
 		}
@@ -148,14 +149,14 @@ func (a *authority) sliceChecks(add func(name, clause string, needs []string, ch
 		return nil
 	})
 	add("slice-twice", "create of SLICE, DUPLICATE_ERROR", created, true, func() error {
-		_, err := a.call("sa", "create", "SLICE", nobody, fields)
+		_, err := a.call("sa", "create", "SLICE", noCredentials, fields)
 		if e, ok := errors.AsType[*client.AuthorityError](err); ok && e.Code == client.DuplicateCode {
 			return nil
 		}
 		return fmt.Errorf("a second slice of that name is answered with %v, not with the code 5", err)
 	})
 	add("slice-credential", "get_credentials of a slice", created, true, func() error {
-		v, err := a.call("sa", "get_credentials", a.slice, nobody, xmlrpc.Struct{})
+		v, err := a.call("sa", "get_credentials", a.slice, noCredentials, xmlrpc.Struct{})
 		if err != nil {
 			return err
 		}
@@ -167,11 +168,11 @@ func (a *authority) sliceChecks(add func(name, clause string, needs []string, ch
 	})
 	add("slice-renewed", "update of SLICE", created, true, func() error { return a.renewSlice() })
 	add("slice-shortened", "update of SLICE", []string{"authority.slice-renewed"}, true, func() error {
-		return refusedCall(a.call("sa", "update", "SLICE", a.slice, nobody,
+		return refusedCall(a.call("sa", "update", "SLICE", a.slice, noCredentials,
 			xmlrpc.Struct{option("fields", xmlrpc.Struct{option("SLICE_EXPIRATION", client.Time(time.Now().Add(time.Hour)))})}))
 	})
 	add("slice-listed", "lookup_for_member", created, true, func() error {
-		v, err := a.call("sa", "lookup_for_member", "SLICE", a.userURN(), nobody, xmlrpc.Struct{})
+		v, err := a.call("sa", "lookup_for_member", "SLICE", a.userURN(), noCredentials, xmlrpc.Struct{})
 		if err != nil {
 			return err
 		}
@@ -184,14 +185,14 @@ func (a *authority) sliceChecks(add func(name, clause string, needs []string, ch
 		return errors.New("the member's slices lack the new one, or the member's role")
 	})
 	add("slice-members", "lookup_members", created, true, func() error {
-		v, err := a.call("sa", "lookup_members", "SLICE", a.slice, nobody, xmlrpc.Struct{})
+		v, err := a.call("sa", "lookup_members", "SLICE", a.slice, noCredentials, xmlrpc.Struct{})
 		if list, _ := v.([]xmlrpc.Value); err == nil && len(list) != 1 {
 			err = fmt.Errorf("a new slice has %d members, not 1", len(list))
 		}
 		return err
 	})
 	add("unknown-slice", "get_credentials of a slice", created, true, func() error {
-		return refusedCall(a.call("sa", "get_credentials", a.slice+"x", nobody, xmlrpc.Struct{}))
+		return refusedCall(a.call("sa", "get_credentials", a.slice+"x", noCredentials, xmlrpc.Struct{}))
 	})
 }
 
@@ -222,10 +223,10 @@ func (a *authority) getVersion(service string) error {
 
 func (a *authority) renewSlice() error {
 	until := client.Time(time.Now().Add(14 * 24 * time.Hour))
-	if _, err := a.call("sa", "update", "SLICE", a.slice, nobody, xmlrpc.Struct{option("fields", xmlrpc.Struct{option("SLICE_EXPIRATION", until)})}); err != nil {
+	if _, err := a.call("sa", "update", "SLICE", a.slice, noCredentials, xmlrpc.Struct{option("fields", xmlrpc.Struct{option("SLICE_EXPIRATION", until)})}); err != nil {
 		return err
 	}
-	v, err := a.call("sa", "lookup", "SLICE", nobody, match("SLICE_URN", a.slice))
+	v, err := a.call("sa", "lookup", "SLICE", noCredentials, match("SLICE_URN", a.slice))
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ type check struct {
 	name string
 	// clause is the section that contains the rule.
 	clause string
-	// needs are checks without which this one cannot be tried.
+	// needs are checks without which this one cannot be tried. They come earlier in the list.
 	needs []string
 	// changes means that the check reserves or changes something.
 	changes bool
@@ -208,7 +208,8 @@ func (p *probe) ready(ctx context.Context, c check, verdicts map[string]Verdict)
 	return nil
 }
 
-// choose keeps the order of the checks, and adds those that others need.
+// choose returns the checks that the configuration selects, and those that they need, in the order
+// of all. It relies on that order: a check comes after those that it needs.
 func choose(all []check, c Config) (chosen []check) {
 	wanted := map[string]bool{}
 	for i := len(all) - 1; i >= 0; i-- {

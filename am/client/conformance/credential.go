@@ -135,7 +135,7 @@ func (p *probe) callAsStranger(a *aggregate) error {
 		return err
 	}
 	r, err := p.callWith(p.ctx, c, a.version, "ListResources", a.credentials(p.config.User), options())
-	if errors.Is(err, errMalformed) || err != nil {
+	if err != nil {
 		return nil // the server ends the connection, or answers with a fault
 	}
 	if r.code == 0 {

@@ -118,8 +118,9 @@ func (p *probe) logins() (list []login) {
 	return list
 }
 
-// login logs in at the first login of the manifest.
-func (p *probe) login(key *sshKey, works bool) error {
+// login logs in with a key at the first login of the manifest. It fails unless this succeeds or, if
+// isAccepted is false, is refused.
+func (p *probe) login(key *sshKey, isAccepted bool) error {
 	x := p.logins()[0]
 	dialer := net.Dialer{Timeout: 30 * time.Second}
 	conn, err := dialer.DialContext(p.ctx, "tcp", net.JoinHostPort(x.host, x.port))
@@ -135,14 +136,14 @@ func (p *probe) login(key *sshKey, works bool) error {
 		User: x.user, Auth: []ssh.AuthMethod{ssh.PublicKeys(key.signer)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(),
 	})
 	switch {
-	case err != nil && works:
+	case err != nil && isAccepted:
 		return fmt.Errorf("the login of %s with the key of geni_users fails: %w", x.user, err)
 	case err != nil:
 		return nil
 	}
 	client := ssh.NewClient(c, news, requests)
 	defer client.Close()
-	if !works {
+	if !isAccepted {
 		return fmt.Errorf("%s can log in with a key that nobody gave", x.user)
 	}
 	s, err := client.NewSession()
@@ -193,8 +194,8 @@ var limitChecks = []check{
 	}},
 }
 
-// aggregateChecks returns all checks in the order in which they run. The first version is that of
-// the URL, since it names the URL of the other.
+// aggregateChecks returns all checks in the order in which they run, each after those that it
+// needs. The first version is that of the URL, since it names the URL of the other.
 func aggregateChecks(first int) (all []check) {
 	all = append(all, transportChecks...)
 	versions := []int{first, 5 - first}

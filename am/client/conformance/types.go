@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -29,7 +28,8 @@ func (t *typeErrors) add(to *map[int][]string, version int, format string, a ...
 	}
 }
 
-// envelope returns errMalformed unless the answer has a code and a value.
+// envelope reads the envelope of an answer, and records what is wrong with its types. It returns
+// errMalformed unless the answer has a code and a value.
 func (t *typeErrors) envelope(version int, method string, v xmlrpc.Value) (r reply, err error) {
 	t.mu.Lock()
 	if t.calls == nil {
@@ -74,7 +74,8 @@ type sliver struct {
 	expires                               time.Time
 }
 
-// readSlivers returns errMalformed unless all slivers have the members that the API requires.
+// readSlivers reads the slivers of an answer of version 3, and records what is wrong with their
+// types. It returns errMalformed unless all slivers have the members that the API requires.
 func (p *probe) readSlivers(method string, v xmlrpc.Value) (list []sliver, err error) {
 	p.types.mu.Lock()
 	if p.types.sliversLooked == nil {
@@ -111,7 +112,7 @@ func (p *probe) readSlivers(method string, v xmlrpc.Value) (list []sliver, err e
 			}
 		}
 		x.operational = text(m, "geni_operational_status")
-		if x.expires, err = readTime(m, "geni_expires", err); errors.Is(err, errMalformed) && x.expires.IsZero() {
+		if x.expires, ok = readTime(m, "geni_expires"); !ok {
 			v, _ := m.Get("geni_expires")
 			bad("geni_expires is %v, not a time such as 2030-01-31T12:00:00Z", v)
 		}
@@ -120,39 +121,34 @@ func (p *probe) readSlivers(method string, v xmlrpc.Value) (list []sliver, err e
 	return list, err
 }
 
-// readTime returns errMalformed for a missing time or one that is not in RFC 3339.
-func readTime(m xmlrpc.Struct, name string, before error) (time.Time, error) {
+// readTime returns false for a missing time and one that is not in RFC 3339.
+func readTime(m xmlrpc.Struct, name string) (time.Time, bool) {
 	v, _ := m.Get(name)
 	if t, ok := v.(time.Time); ok {
-		return t, before
+		return t, true
 	}
 	s, _ := v.(string)
 	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return t, errMalformed
-	}
-	return t, before
+	return t, err == nil
 }
 
 func typeChecks(version int) []check {
 	api := fmt.Sprintf("AM API v%d", version)
 	name := func(rule string) string { return fmt.Sprintf("types%d.%s", version, rule) }
-	report := func(errs *map[int][]string, looked *map[int]int) func(*probe) error {
-		return func(p *probe) error {
-			p.types.mu.Lock()
-			defer p.types.mu.Unlock()
-			if list := (*errs)[version]; len(list) > 0 {
-				return fmt.Errorf("%s", list)
-			}
-			if (*looked)[version] == 0 {
-				return notTried("there was no answer")
-			}
-			return nil
+	report := func(p *probe, errs *map[int][]string, looked *map[int]int) error {
+		p.types.mu.Lock()
+		defer p.types.mu.Unlock()
+		if list := (*errs)[version]; len(list) > 0 {
+			return fmt.Errorf("%s", list)
 		}
+		if (*looked)[version] == 0 {
+			return notTried("there was no answer")
+		}
+		return nil
 	}
-	list := []check{{name("envelope"), api + ", return struct", nil, false, func(p *probe) error { return report(&p.types.envelopes, &p.types.calls)(p) }}}
+	list := []check{{name("envelope"), api + ", return struct", nil, false, func(p *probe) error { return report(p, &p.types.envelopes, &p.types.calls) }}}
 	if version == 3 {
-		list = append(list, check{name("slivers"), api + ", slivers in answers", nil, false, func(p *probe) error { return report(&p.types.slivers, &p.types.sliversLooked)(p) }})
+		list = append(list, check{name("slivers"), api + ", slivers in answers", nil, false, func(p *probe) error { return report(p, &p.types.slivers, &p.types.sliversLooked) }})
 	}
 	return list
 }

@@ -58,7 +58,8 @@ func (p *probe) getVersion(a *aggregate) error {
 	return nil
 }
 
-// findOther uses the URL that the first version's GetVersion names, unless it is of another host.
+// findOther makes calls of the other version go to the URL that the first version's GetVersion
+// names, unless the configuration names another URL.
 func (p *probe) findOther(a *aggregate) error {
 	urls, _ := p.am[p.first].facts.Get("geni_api_versions")
 	list, _ := urls.(xmlrpc.Struct)

@@ -11,10 +11,10 @@ import (
 	plan "patchbay/rspec/step"
 )
 
-// compareInPlace plans for an aggregate that adds nodes to those of a slice and, with changes, changes
-// nodes in place; without, such nodes are replaced. The aggregate compares again, and refuses what a plan
-// should have replaced.
-func (p Plan) compareInPlace(previous, request *rspec.Request, changes bool) {
+// compareInPlace plans for an aggregate that adds nodes to those of a slice. If canChange is true,
+// the aggregate also changes nodes in place; else such nodes are replaced. The aggregate compares
+// again, and refuses what a plan should have replaced.
+func (p Plan) compareInPlace(previous, request *rspec.Request, canChange bool) {
 	for i := range p {
 		c := &p[i]
 		if c.Action != Keep {
@@ -34,7 +34,7 @@ func (p Plan) compareInPlace(previous, request *rspec.Request, changes bool) {
 			}
 		}
 	}
-	change := p.Has(Add, Replace, Remove) || len(request.Nodes) != len(previous.Nodes)
+	nodesChange := p.Has(Add, Replace, Remove) || len(request.Nodes) != len(previous.Nodes)
 	for i := range p {
 		c := &p[i]
 		if c.Action != Keep {
@@ -43,10 +43,10 @@ func (p Plan) compareInPlace(previous, request *rspec.Request, changes bool) {
 		var why []string
 		why = append(why, linkChanges(previous, request, c.Node)...)
 		why = append(why, laterSteps(before[c.Node], now[c.Node])...)
-		why = append(why, p.stepsAgain(request, c.Node, change)...)
+		why = append(why, p.stepsAgain(request, c.Node, nodesChange)...)
 		if len(why) > 0 {
 			c.Action, c.Why = ChangeInPlace, strings.Join(why, "; ")
-			if !changes {
+			if !canChange {
 				c.Action, c.Why = Replace, c.Why+", which this site cannot change in place"
 			}
 		}
@@ -112,7 +112,8 @@ func differing(before, now []plan.Step) (list []int) {
 	return list
 }
 
-// isFirst leaves out steps about another node, since that node may be new.
+// isFirst reports whether a step belongs to the first setup of its node. Steps about another node
+// do not, since that node may be new.
 func isFirst(s *plan.Step) bool {
 	_, hasRelation := s.Environment["TARGET_NODE_CLIENT_ID"]
 	return s.InPlan() && s.Stage == 0 && !hasRelation
@@ -164,7 +165,7 @@ func (p Plan) stepsAgain(request *rspec.Request, name string, nodesChange bool) 
 		n := &request.Nodes[i]
 		for k := range n.Services.Steps {
 			q := &n.Services.Steps[k]
-			on, other := n.ClientID, ""
+			on, other := n.ClientID, "" // where the step runs, and the node of its relation
 			if q.Relation != nil {
 				other = q.Relation.ClientID
 				if q.Relation.OnTarget {

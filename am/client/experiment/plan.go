@@ -96,7 +96,8 @@ func Compare(previous, request *rspec.Request, existing []client.Sliver, may InP
 	return p
 }
 
-// compareNode ignores the links of the node. With inPlace, it also ignores the text.
+// compareNode plans the action on a node of the request. It ignores the links of the node. With
+// inPlace, it also ignores the text.
 func compareNode(n rspec.Piece, was map[string]rspec.Piece, existing []client.Sliver, inPlace bool) Change {
 	c := Change{Node: n.ClientID, Action: Replace, Slivers: urnsOf(existing)}
 	failed := slices.IndexFunc(existing, func(s client.Sliver) bool { return s.Operational == string(am.Failed) })
@@ -132,26 +133,26 @@ func (p Plan) compareLinks(previous, request *rspec.Request, indexes map[string]
 		}
 	}
 	links := request.LinkPieces()
-	changed := func(nodes []string, why string) (again bool) {
+	again := true
+	replace := func(nodes []string, why string) {
 		for _, name := range nodes {
 			if i, ok := indexes[name]; ok && p[i].Action == Keep {
 				p[i].Action, p[i].Why, again = Replace, why, true
 			}
 		}
-		return again
 	}
-	for again := true; again; {
+	for again {
 		again = false
 		for _, l := range links {
-			o, known := old[l.ClientID]
+			was, known := old[l.ClientID]
 			replaced := slices.IndexFunc(l.Nodes, func(n string) bool { return p[indexes[n]].Action != Keep })
 			switch {
 			case !known:
-				again = changed(l.Nodes, fmt.Sprintf("the link %s is new", l.ClientID)) || again
-			case o.Text != l.Text || !slices.Equal(o.Nodes, l.Nodes):
-				again = changed(l.Nodes, fmt.Sprintf("the link %s changed in the request", l.ClientID)) || again
+				replace(l.Nodes, fmt.Sprintf("the link %s is new", l.ClientID))
+			case was.Text != l.Text || !slices.Equal(was.Nodes, l.Nodes):
+				replace(l.Nodes, fmt.Sprintf("the link %s changed in the request", l.ClientID))
 			case replaced >= 0:
-				again = changed(l.Nodes, fmt.Sprintf("the link %s connects it to %s", l.ClientID, l.Nodes[replaced])) || again
+				replace(l.Nodes, fmt.Sprintf("the link %s connects it to %s", l.ClientID, l.Nodes[replaced]))
 			}
 		}
 		for i := range request.Nodes {
@@ -162,13 +163,13 @@ func (p Plan) compareLinks(previous, request *rspec.Request, indexes map[string]
 				}
 				pair := []string{n.ClientID, step.Relation.ClientID}
 				if slices.ContainsFunc(pair, func(name string) bool { return p[indexes[name]].Action != Keep }) {
-					again = changed(pair, fmt.Sprintf("a step of %s has a relation to %s", pair[0], pair[1])) || again
+					replace(pair, fmt.Sprintf("a step of %s has a relation to %s", pair[0], pair[1]))
 				}
 			}
 		}
-		for id, o := range old {
+		for id, was := range old {
 			if !slices.ContainsFunc(links, func(l rspec.Piece) bool { return l.ClientID == id }) {
-				again = changed(o.Nodes, fmt.Sprintf("the link %s is no longer in the request", id)) || again
+				replace(was.Nodes, fmt.Sprintf("the link %s is no longer in the request", id))
 			}
 		}
 	}

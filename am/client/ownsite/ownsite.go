@@ -269,8 +269,8 @@ var partsOfSite = []string{
 	"server-ecdsa.pem", "server-ecdsa-key.pem", "server-rsa.pem", "server-rsa-key.pem",
 }
 
-// create creates real nodes if this host can run them. It first removes the files of an
-// interrupted command.
+// create creates the site, with the provider that chooseProvider returns. It first removes the
+// files of an interrupted command. After an error, it removes what it has written.
 func (o Site) create(ctx context.Context, messages io.Writer) error {
 	entries, err := os.ReadDir(o.Dir)
 	if err != nil {
@@ -292,14 +292,7 @@ func (o Site) create(ctx context.Context, messages io.Writer) error {
 			return err
 		}
 	}
-	provider := create.Local
-	if reason := cmp.Or(o.hostProblem, HostProblem(ctx)); os.Geteuid() != 0 && o.hostProblem == "" {
-		provider = create.Simulated
-		fmt.Fprintf(messages, "Nodes are simulated, without logins; real ones need root: %s\n", display.AsRoot(display.Program, "up", "REQUEST"))
-	} else if reason != "" {
-		provider = create.Simulated
-		fmt.Fprintf(messages, "Nodes are simulated, without logins; this host cannot run real ones:\n  %s\n", strings.ReplaceAll(reason, "\n", "\n  "))
-	}
+	provider := o.chooseProvider(ctx, messages)
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
@@ -325,6 +318,21 @@ func (o Site) create(ctx context.Context, messages io.Writer) error {
 		return errors.Join(err, userfolder.Clear(o.Dir))
 	}
 	return nil
+}
+
+// chooseProvider returns the provider of a new site. Unless this host can run real nodes, it
+// returns the simulated provider and prints the reason.
+func (o Site) chooseProvider(ctx context.Context, messages io.Writer) string {
+	reason := cmp.Or(o.hostProblem, HostProblem(ctx))
+	switch {
+	case os.Geteuid() != 0 && o.hostProblem == "":
+		fmt.Fprintf(messages, "Nodes are simulated, without logins; real ones need root: %s\n", display.AsRoot(display.Program, "up", "REQUEST"))
+	case reason != "":
+		fmt.Fprintf(messages, "Nodes are simulated, without logins; this host cannot run real ones:\n  %s\n", strings.ReplaceAll(reason, "\n", "\n  "))
+	default:
+		return create.Local
+	}
+	return create.Simulated
 }
 
 var portRest = regexp.MustCompile(`(?m)^port_rest: .*$`)

@@ -72,7 +72,8 @@ func (o Site) choosePort(config *site.Config) (*site.Config, error) {
 // maxOwnLog is in bytes. At the next start, a larger log is deleted.
 const maxOwnLog = 4 << 20
 
-// start waits until the server answers.
+// start starts the server in the background, and waits until it answers and can make nodes. If the
+// server ends, the error has the end of its log.
 func (o Site) start(ctx context.Context, config *site.Config) error {
 	name := filepath.Join(o.Dir, ownLog)
 	flags := os.O_APPEND
@@ -126,7 +127,7 @@ func (o Site) awaitNodes(ctx context.Context) error {
 	return nil
 }
 
-// endOf returns at most ten lines, and none before the offset in bytes.
+// endOf returns the last lines of a file, at most ten, and none before the offset in bytes.
 func endOf(name string, offset int64) string {
 	const most = 10
 	text, err := site.ReadRegular(name)

@@ -25,8 +25,8 @@ type Authority struct {
 	SliceAuthority, MemberAuthority *client.Client
 }
 
-// OpenAuthority uses the user's certificate in the folder dir. It returns nil if the user has not
-// logged in at an authority.
+// OpenAuthority returns the authority where the user of the folder dir has logged in, for calls
+// with the user's certificate. It returns nil if the user has not logged in at an authority.
 func OpenAuthority(dir string) (*Authority, error) {
 	a, err := userfolder.ReadAggregate(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && a.Authority == "" {
@@ -84,15 +84,15 @@ func (x *Authority) SliceCredential(ctx context.Context, slice urn.URN, file str
 		more = append(more, xmlrpc.Member{Name: "SLICE_EXPIRATION", Value: expires.UTC().Format(time.RFC3339)})
 		return xmlrpc.Struct{{Name: "fields", Value: xmlrpc.Struct(more)}}
 	}
-	known := true
+	existed := true
 	if creating {
 		_, err := x.SliceAuthority.CallAuthority(ctx, "create", "SLICE", NoCredentials, fields(xmlrpc.Member{Name: "SLICE_NAME", Value: slice.Name}))
 		refused, ok := errors.AsType[*client.AuthorityError](err)
-		if known = ok && refused.Code == client.DuplicateCode; err != nil && !known {
+		if existed = ok && refused.Code == client.DuplicateCode; err != nil && !existed {
 			return err
 		}
 	}
-	if known {
+	if existed {
 		if err := x.renewSlice(ctx, slice, expires, fields()); err != nil {
 			return err
 		}
@@ -104,7 +104,8 @@ func (x *Authority) SliceCredential(ctx context.Context, slice urn.URN, file str
 	return x.writeCredential(v, slice, file)
 }
 
-// writeCredential refuses an answer that is not the user's credential for the target.
+// writeCredential writes the credential in an answer of the authority to a file. It refuses an
+// answer that is not the user's credential for the target.
 func (x *Authority) writeCredential(answer xmlrpc.Value, target urn.URN, file string) error {
 	text, err := client.FirstCredential(answer)
 	if err != nil {
@@ -146,7 +147,7 @@ func (x *Authority) renewSlice(ctx context.Context, slice urn.URN, expires time.
 // others it does nothing.
 func (s *Session) renewAtAuthority(ctx context.Context, name string, life time.Duration, creating bool) error {
 	now := time.Now()
-	until := func(file string) time.Time {
+	expiryOf := func(file string) time.Time {
 		text, err := site.ReadRegular(file)
 		if err != nil {
 			return time.Time{}
@@ -159,13 +160,13 @@ func (s *Session) renewAtAuthority(ctx context.Context, name string, life time.D
 		return err
 	}
 	defer x.Close()
-	if until(filepath.Join(s.Dir, x.User.Name+"-usercred.xml")).Before(now.Add(minimumLife)) {
+	if expiryOf(filepath.Join(s.Dir, x.User.Name+"-usercred.xml")).Before(now.Add(minimumLife)) {
 		if err := x.UserCredential(ctx); err != nil {
 			return err
 		}
 	}
 	file := s.SliceFile(name, "-cred.xml")
-	if !userfolder.FileExists(file) && !creating || !until(file).Before(now.Add(max(life+time.Hour, minimumLife))) {
+	if !userfolder.FileExists(file) && !creating || !expiryOf(file).Before(now.Add(max(life+time.Hour, minimumLife))) {
 		return nil
 	}
 	slice := urn.URN{Authority: x.User.Authority, Type: urn.Slice, Name: name}

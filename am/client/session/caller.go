@@ -50,7 +50,8 @@ type Credential struct {
 	always bool
 }
 
-// ReadCaller accepts folders and files in any order.
+// ReadCaller reads the certificate, key, credentials and SSH keys of a user from folders and files,
+// in any order. It sets the slice unless that is ""; see SetSlice.
 func ReadCaller(paths []string, slice string) (*Caller, error) {
 	me := &Caller{}
 	for _, p := range paths {
@@ -115,8 +116,9 @@ func (me *Caller) add(file string) error {
 	return nil
 }
 
-// SetSlice accepts a URN, the name of a slice, or the name of a file with a credential.
-// Only a URN needs no credential.
+// SetSlice sets the slice, and adds its credential from a user's folder or a file. The parameter
+// slice is a URN, the name of a slice, or the name of a file with a credential. Only a URN needs
+// no credential.
 func (me *Caller) SetSlice(slice string) error {
 	if u, err := urn.Parse(slice); err == nil {
 		me.SliceURN = slice
@@ -376,7 +378,8 @@ func AccountOf(user string) string {
 // NoAccount is shown instead of a login of another user.
 func NoAccount(account string) string { return "(no account of " + account + " on the node)" }
 
-// ReadCredential does not verify the credential.
+// ReadCredential reads the owner, target and expiry of a credential. It does not verify the
+// credential.
 func ReadCredential(text []byte) (Credential, error) {
 	var doc struct {
 		XMLName    xml.Name `xml:"signed-credential"`

@@ -64,7 +64,7 @@ func (f *ChosenSite) Hint(args ...string) string {
 	return display.CommandAt(f.File, args...)
 }
 
-// ReadFile ignores environment variables if the file belongs to the user's own site and no
+// ReadFile reads a configuration. It ignores environment variables if the file belongs to the user's own site and no
 // site was named. The own site's server also ignores them.
 func (f *ChosenSite) ReadFile(file string) (*site.Config, error) {
 	own, err := ownsite.Find()
@@ -74,8 +74,8 @@ func (f *ChosenSite) ReadFile(file string) (*site.Config, error) {
 	return site.ReadConfig(file)
 }
 
-// Read returns an error that suggests the user's own site, if the own site exists and no
-// configuration is found.
+// Read reads the configuration of the site. If none is found and the user's own site exists, the error
+// suggests the own site.
 func (f *ChosenSite) Read() (*site.Config, error) {
 	c, err := f.ReadFile(f.Path())
 	if err == nil || f.IsGiven() || f.folder() != "" {

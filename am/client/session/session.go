@@ -48,8 +48,9 @@ type Session struct {
 // ErrNoExperiment means that the user has no own site yet.
 var ErrNoExperiment = errors.New("you have no experiment here; begin with: " + display.Command("up", "--example"))
 
-// Open serves the user's own site. If creating is true, it creates a missing own site and a
-// missing user.
+// Open selects an aggregate and a user's folder, as Selection.Target does, and opens the
+// aggregate's site if it is on this host. If the user's own site is selected, Open serves it. If
+// creating is true, it creates a missing own site and a missing user.
 func Open(ctx context.Context, o Selection, messages io.Writer, creating bool) (*Session, error) {
 	s := &Session{Choice: o, Messages: messages}
 	o.API = 3

@@ -33,9 +33,9 @@ func (s *Session) SliceFile(name, suffix string) string {
 // renewed.
 const minimumLife = 24 * time.Hour
 
-// OpenSlice renews credentials of this site's trial authority, or of the authority where the user
-// has logged in, that end before a lease from now for the parameter life. If creating is true, it
-// creates a missing slice.
+// OpenSlice returns a slice of the user, for calls. It renews credentials of this site's trial
+// authority, or of the authority where the user has logged in, that end before a lease from now for
+// the parameter life. If creating is true, it creates a missing slice.
 func (s *Session) OpenSlice(ctx context.Context, name string, life time.Duration, creating bool) (*Slice, error) {
 	renew := func() error { return s.renewAtAuthority(ctx, name, life, creating) }
 	if s.Trial != nil {
@@ -64,7 +64,7 @@ func (s *Session) OpenSlice(ctx context.Context, name string, life time.Duration
 func (s *Session) renewCredentials(name string, life time.Duration, creating bool) error {
 	now := time.Now()
 	user := s.UserName()
-	until := func(file string) time.Time {
+	expiryOf := func(file string) time.Time { // far away for credentials that must not be renewed
 		text, err := site.ReadRegular(file)
 		if err != nil {
 			return time.Time{}
@@ -76,18 +76,18 @@ func (s *Session) renewCredentials(name string, life time.Duration, creating boo
 		return c.Expires
 	}
 	for _, file := range userfolder.Glob(s.Dir, "*-usercred.xml") {
-		if until(file).Before(now.Add(minimumLife)) {
+		if expiryOf(file).Before(now.Add(minimumLife)) {
 			if _, _, err := s.Trial.WriteUser(strings.TrimSuffix(filepath.Base(file), "-usercred.xml"), true, now); err != nil {
 				return err
 			}
 		}
 	}
 	file := s.SliceFile(name, "-cred.xml")
-	if !userfolder.FileExists(file) && !creating || !until(file).Before(now.Add(max(life+time.Hour, minimumLife))) {
+	if !userfolder.FileExists(file) && !creating || !expiryOf(file).Before(now.Add(max(life+time.Hour, minimumLife))) {
 		return nil
 	}
-	if has := s.Trial.OtherOwner(name, user); has != "" {
-		return fmt.Errorf("%s owns the slice %s; choose another name with --slice, or have it delegated with: %s", has, name, display.CommandAt(s.Config.Origin.File, "delegate", name, "--from", has, "--to", user))
+	if owner := s.Trial.OtherOwner(name, user); owner != "" {
+		return fmt.Errorf("%s owns the slice %s; choose another name with --slice, or have it delegated with: %s", owner, name, display.CommandAt(s.Config.Origin.File, "delegate", name, "--from", owner, "--to", user))
 	}
 	longest := s.Trial.Expires().Sub(now) - time.Minute
 	_, _, _, err := s.Trial.WriteSlice(name, user, now.Add(min(max(7*24*time.Hour, life+time.Hour), longest)), now)
@@ -99,7 +99,7 @@ func (x *Slice) Write(suffix string, text []byte) error {
 	return site.ReplaceFile(x.Session.SliceFile(x.Name, suffix), text, 0o600)
 }
 
-// Forget keeps the credential.
+// Forget removes the slice's requests and its manifest, and keeps the credential.
 func (x *Slice) Forget() error {
 	for _, suffix := range []string{".request.xml", NewRequest, ".manifest.xml"} {
 		if err := userfolder.RemoveFile(x.Session.SliceFile(x.Name, suffix)); err != nil {

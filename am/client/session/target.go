@@ -126,8 +126,8 @@ func (f *Selection) isNamed() bool {
 		len(f.Users) == 0 && userfolder.IsUserFolder(".") || slices.ContainsFunc(f.Users, userfolder.IsFolder)
 }
 
-// findOwn makes f.site refer to the own site if that site exists. It returns nil if prepare
-// is nil and the user has no home folder.
+// findOwn returns the own site, prepared if prepare is not nil. If the own site exists, f.Site refers
+// to it from now on. findOwn returns nil if prepare is nil and the user has no home folder.
 func (f *Selection) findOwn() (*ownsite.Site, error) {
 	own, err := ownsite.Find()
 	if f.prepare == nil && err != nil {
@@ -162,7 +162,8 @@ func (f *Selection) readSite(paths []string) (*site.Config, error) {
 	return f.Site.ReadFile(file)
 }
 
-// versionedURL uses the parameter api unless it is 0, else the version in the URL, else 3.
+// versionedURL returns the URL of one version of the API, and the version: the parameter api unless it
+// is 0, else the version in the URL, else 3.
 func versionedURL(text string, api int) (string, int, error) {
 	u, err := url.Parse(text)
 	if err != nil && !strings.Contains(text, "://") || err == nil && u.Host == "" {
@@ -220,8 +221,8 @@ func (f *Selection) UserPaths(users []string) ([]string, error) {
 	return paths, nil
 }
 
-// onlyUser fails if several users could be meant. It returns "" if there is no user and none can
-// be created.
+// onlyUser returns the folder of the user if the command line names none. It fails if several users
+// could be meant. It returns "" if there is no user and none can be created.
 func (f *Selection) onlyUser() (string, error) {
 	dir, names := f.Site.folder(), f.Site.UserNames()
 	switch {

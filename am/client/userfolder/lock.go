@@ -14,7 +14,7 @@ import (
 	"patchbay/am/file"
 )
 
-// Clear uses the rights of the folder's owner.
+// Clear removes everything in a folder, with the rights of the folder's owner.
 func Clear(dir string) error {
 	return file.AsOwner(dir, func() error {
 		entries, err := os.ReadDir(dir)

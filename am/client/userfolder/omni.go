@@ -31,7 +31,7 @@ type OmniSettings struct {
 	Authority bool
 }
 
-// Text calls the user's section user-NAME, so that it cannot have the name of another section of
+// Text returns the omni_config. It calls the user's section user-NAME, so that it cannot have the name of another section of
 // omni.
 func (o OmniSettings) Text() []byte {
 	escape := func(s string) string { return strings.ReplaceAll(s, "%", "%%") }

@@ -28,7 +28,7 @@ type Trial struct {
 	URL    string       // for API version 3
 }
 
-// OpenTrial fails with an error that wraps fs.ErrNotExist if the site has no trial authority.
+// OpenTrial opens the trial authority of a site. The error wraps fs.ErrNotExist if there is none.
 func OpenTrial(ctx context.Context, c *site.Config) (*Trial, error) {
 	dir := filepath.Dir(c.Origin.File)
 	a, err := site.ConnectAuthority(ctx, c)
@@ -82,22 +82,22 @@ func (t *Trial) WriteUserWithKeys(name string, keys []byte, renew bool, now time
 	if err != nil {
 		return nil, false, err
 	}
-	changed := !FileExists(filepath.Join(u.Dir, OwnKeys))
+	hadKeyPair := !FileExists(filepath.Join(u.Dir, OwnKeys)) // also true for a new user
 	config := site.File{Name: "omni_config", Content: t.OmniConfig(u, u.Dir), Mode: 0o644}
-	all := []site.File{
+	all := []site.File{ // that are written if they are missing, or renew is true
 		{Name: u.File("cert.pem"), Content: x.Certificate, Mode: 0o644},
 		{Name: u.File("key.pem"), Content: x.Key, Mode: 0o600},
 		{Name: u.File("usercred.xml"), Content: x.Credential, Mode: 0o600},
 	}
 	if len(x.SSHKey) > 0 {
-		all = append(all, site.File{Name: "id_ed25519", Content: x.SSHKey, Mode: 0o600}, site.File{Name: "id_ed25519.pub", Content: x.SSHPublicKey, Mode: 0o644}, config)
+		all = append(all, site.File{Name: "id_ed25519", Content: x.SSHKey, Mode: 0o600}, site.File{Name: "id_ed25519.pub", Content: x.SSHPublicKey, Mode: 0o644})
 	} else {
 		follow = append(follow, site.File{Name: OwnKeys, Content: x.SSHPublicKey, Mode: 0o644})
-		if changed { // the present omni_config names the key pair that is removed below
+		if hadKeyPair { // the present omni_config names the key pair that is removed below
 			follow = append(follow, config)
 		}
-		all = append(all, config)
 	}
+	all = append(all, config)
 	var files []site.File
 	for _, f := range all {
 		_, err := os.Lstat(filepath.Join(u.Dir, f.Name))
@@ -223,7 +223,7 @@ func (t *Trial) WriteSlice(name, owner string, expires, now time.Time) (authorit
 // or if user has a credential that is not delegated.
 func (t *Trial) OtherOwner(name, user string) (receiver string) {
 	users := filepath.Join(t.Dir, site.UsersDir)
-	has := func(user string) (any, own bool) {
+	has := func(user string) (hasOne, isOwn bool) {
 		dir := Path(t.Dir, user)
 		for _, s := range Slices(dir) {
 			if strings.EqualFold(s, name) {
@@ -233,15 +233,15 @@ func (t *Trial) OtherOwner(name, user string) (receiver string) {
 		}
 		return false, false
 	}
-	if _, own := has(user); own {
+	if _, isOwn := has(user); isOwn {
 		return ""
 	}
 	entries, _ := os.ReadDir(users) // a site without users has no slices
 	for _, e := range entries {
-		switch any, own := has(e.Name()); {
-		case own:
+		switch hasOne, isOwn := has(e.Name()); {
+		case isOwn:
 			return e.Name()
-		case any && e.Name() != user:
+		case hasOne && e.Name() != user:
 			receiver = e.Name()
 		}
 	}
