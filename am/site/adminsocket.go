@@ -70,7 +70,7 @@ func answersAt(path string) bool {
 // isServed reports whether the site's server answers at its socket.
 func (c *Config) isServed() bool { return answersAt(socketPath(c)) }
 
-// Accept closes the connections of users other than root and the server's user.
+// Accept returns the next connection of root or of the server's user. It closes those of other users.
 func (s *adminSocket) Accept() (net.Conn, error) {
 	for {
 		c, err := s.AcceptUnix()

@@ -74,7 +74,8 @@ func (c *Clock) State() State {
 	return c.compare()
 }
 
-// compare requires that the caller holds mu.
+// compare reads the clocks and returns the state. It trusts the host's clock, and then follows it,
+// unless it differs too much from the steady one. The caller must hold mu.
 func (c *Clock) compare() State {
 	wall, steady := c.opt.Read()
 	site := c.wall.Add(steady - c.steady)
@@ -118,7 +119,7 @@ func (c *Clock) Run(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// read includes suspended time in the time since the boot.
+// read returns the host's clock and the time since the boot, with the time of suspension.
 func read() (wall time.Time, steady time.Duration) {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) // every kernel since 2.6.39 has it

@@ -62,7 +62,8 @@ type target struct {
 
 // act applies f to each slice that targets name, in one decision with one journal entry for each
 // slice. A preview commits nothing and returns errPreview. If skipRemoved is true, act skips
-// slices whose slivers are all being removed, unless this holds for all slices.
+// slices whose slivers are all being removed, unless this holds for all slices. After an error, the
+// Result is incomplete.
 func (d *Operations) act(ctx context.Context, targets []string, operator, text string, skipRemoved bool, f func(*store.View, *store.ChangeSet, *target, *Result) error) (done Result, err error) {
 	if err := CheckOperator(operator, text); err != nil {
 		return done, err
