@@ -104,7 +104,7 @@ func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
 	var lists []*RevocationList
 	var denied []Denial
 	files := map[string]listFile{}
-	known, room := byName(anchors), maxListEntries
+	anchorsByName, room := byName(anchors), maxListEntries
 	for _, entry := range entries {
 		name, file := entry.Name(), filepath.Join(f.dir, entry.Name())
 		var found []Problem
@@ -114,7 +114,7 @@ func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
 				return nil, nil, err
 			}
 		case filepath.Ext(name) == ".crl":
-			files[name], found = f.files[name].load(file, f.options, known, room, now)
+			files[name], found = f.files[name].load(file, f.options, anchorsByName, room, now)
 			for _, l := range files[name].lists {
 				room -= l.Len()
 			}

@@ -28,7 +28,7 @@ func (f listFile) load(file string, o Options, anchors certificatesByName, room 
 	}
 	text, err := readFile(file, maxListFile)
 	got := listFile{sum: sha256.Sum256(text)}
-	var valid []*RevocationList
+	var valid []*RevocationList // those of got.lists without a problem
 	switch {
 	case err != nil:
 		problem("%v", err)

@@ -154,6 +154,7 @@ func (s *search) extend(c *Certificate, path Chain) Chain {
 	if e := s.anchors.revoked.checkIssuers(c); e != nil {
 		return s.fail(len(path), e)
 	}
+	// One less, because an error of a possible issuer of c says more.
 	return s.fail(len(path)-1, refuse(Untrusted, rule.Anchored, c, "is issued by %q, which is not an authority that this server trusts", display.Cut(c.Issuer.String(), 100)))
 }
 
