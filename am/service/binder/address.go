@@ -10,8 +10,9 @@ import (
 	"patchbay/rspec"
 )
 
-// assignTags gives a free VLAN tag to each link that uses a physical link. A link that joins
-// a shared VLAN gets the tag of that VLAN.
+// assignTags gives a free VLAN tag to each link that uses a physical link and has no tag yet. A link
+// that joins a shared VLAN, or a link of the slice, gets the tag of that. The tags of kept links are
+// reserved first, so that no new link takes one.
 func (b *binding) assignTags() {
 	pool := &b.x.network.tags
 	for i := range b.wires {
@@ -49,6 +50,7 @@ func (b *binding) assignTags() {
 	}
 }
 
+// assignPublic gives a free public address to each new node that asks for one. Kept nodes do not change.
 func (b *binding) assignPublic() {
 	pool := &b.x.network.public
 	asked := 0
@@ -75,27 +77,28 @@ func (b *binding) assignPublic() {
 
 // assignAddresses gives an address to each interface that is on a link and has no address.
 // The address is in the range that the link requests, in the network of its other addresses, or in
-// a network that the slice does not use yet. Addresses that the slice uses elsewhere are avoided if possible.
+// a network that the slice does not use yet. Addresses that the slice uses elsewhere are avoided, unless
+// the network has no others.
 // In a shared VLAN, the slices must agree on addresses themselves.
 func (b *binding) assignAddresses(used []netip.Prefix) {
 	var free *networks
-	var taken map[netip.Addr]bool         // addresses that the slice uses or requests
+	var taken map[netip.Addr]bool         // addresses that the slice uses or requests; nil until a network may have some of them
 	next := map[netip.Prefix]netip.Addr{} // where the next search in a network begins: all lower addresses are taken
 	for i := range b.wires {
 		w := &b.wires[i]
-		var open []*am.Interface
-		asked := w.existingAddresses()
+		var unaddressed []*am.Interface
+		given := w.existingAddresses()
 		for _, e := range w.ends {
 			if in := &b.nodes[e.node].Interfaces[e.number]; len(in.Addresses) > 0 {
-				asked = append(asked, in.Addresses...)
+				given = append(given, in.Addresses...)
 			} else {
-				open = append(open, in)
+				unaddressed = append(unaddressed, in)
 			}
 		}
-		if len(open) == 0 || w.shared != nil {
+		if len(unaddressed) == 0 || w.shared != nil {
 			continue
 		}
-		network := commonNetwork(asked)
+		network := commonNetwork(given)
 		if len(w.existing) == 0 && w.Range.IsValid() {
 			network = w.Range
 		}
@@ -109,30 +112,30 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 				continue
 			}
 		}
-		if (len(asked) > 0 || network == w.Range) && taken == nil {
+		if (len(given) > 0 || network == w.Range) && taken == nil {
 			taken = addresses(used, b.requestedAddresses())
 		}
-		for _, a := range asked {
+		for _, a := range given {
 			taken[a.Addr()] = true
 		}
 		from, seen := next[network]
 		if !seen {
 			from = firstHost(network)
 		}
-		end, ok := assignHosts(b.work, network, from, taken, open)
+		end, ok := assignHosts(b.work, network, from, taken, unaddressed)
 		next[network] = end
 		if !ok {
-			_, ok = assignHosts(b.work, network, firstHost(network), addresses(asked), open)
+			_, ok = assignHosts(b.work, network, firstHost(network), addresses(given), unaddressed)
 		}
 		if b.work.isOver() {
 			b.refuseWork(w)
 			return
 		}
 		if !ok {
-			b.refuseLink(w, am.BadArgs, "the network %s of its addresses has no room for %s more; write a wider netmask or range, or give each interface an address", network, display.Count(len(open), "interface"))
+			b.refuseLink(w, am.BadArgs, "the network %s of its addresses has no room for %s more; write a wider netmask or range, or give each interface an address", network, display.Count(len(unaddressed), "interface"))
 			continue
 		}
-		for _, in := range open {
+		for _, in := range unaddressed {
 			if taken != nil {
 				taken[in.Addresses[0].Addr()] = true
 			}
@@ -269,6 +272,7 @@ func (n *networks) next(hosts int) (netip.Prefix, bool) {
 	size, end := size4(length), number4(n.area.Addr())+size4(n.area.Bits())
 	at := n.first[length]
 	for {
+		// used[i] is the first used network that ends at or after at.
 		i, _ := slices.BinarySearchFunc(n.used, at, func(s span, at uint64) int {
 			if s.last < at {
 				return -1

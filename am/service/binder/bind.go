@@ -97,15 +97,15 @@ func Bind(r *Request, from, until time.Time, v *View) (Binding, error) {
 	out := Binding{Nodes: make([]Bound, len(b.nodes))}
 	for i := range b.nodes {
 		out.Nodes[i] = b.nodes[i].Bound
-		out.Nodes[i].Asked = b.nodes[i].bound
 	}
 	return out, nil
 }
 
+// newBinding keeps the results in r that depend on the inventory alone, unless the inventory is another one.
 func newBinding(r *Request, x *occupancy) *binding {
 	if r.inventory != x.inv {
 		r.inventory, r.kinds, r.kindFirst, r.matchings = x.inv, nil, nil, map[matchingKey]*matching{}
-		r.existing, r.listed = map[classKey]bool{}, map[listKey][]option{}
+		r.hasMember, r.listed = map[classKey]bool{}, map[listKey][]option{}
 		r.texts, r.compared = map[*rspec.Node]string{}, 0
 	}
 	return &binding{
@@ -129,8 +129,8 @@ func newBinding(r *Request, x *occupancy) *binding {
 	}
 }
 
-// choose records a reason if there is no component for a node, or no physical interface for
-// a link. requiredLinks maps the number of a node to the physical link that its component
+// choose chooses a component for each node, and physical interfaces for the links. It records a reason for
+// each node or link for which there is none, and does not connect links if a node has failed. requiredLinks maps the number of a node to the physical link that its component
 // must be on. Other nodes may be anywhere.
 func (b *binding) choose(requiredLinks map[int]*inventory.Link) {
 	b.resolveAll()
@@ -165,6 +165,8 @@ func (b *binding) resolveAll() {
 	}
 }
 
+// binding is the state of one Bind, or of one of its tries on other physical links: the choices for the
+// request so far, and results that are needed again. Binding is what Bind returns of it.
 type binding struct {
 	*Request
 	x       *occupancy
@@ -173,7 +175,7 @@ type binding struct {
 	claims  []claim        // the capacity that this request has taken, by component
 	ports   map[int32]port // the capacity that this request has taken, by physical interface
 	reasons []Reason
-	flawed  bool // the request has a mistake in a link
+	flawed  bool // a link has a mistake that other components would not solve
 
 	work       *work // of the Request
 	candidates map[demand]*candidates
@@ -206,7 +208,6 @@ type node struct {
 	Bound
 	hardware   string // "" for any
 	alone      bool   // exclusive="true"
-	bound      bool   // the request determines its component
 	done       bool   // has a component, or is refused
 	refused    bool
 	matching   *matching              // of its constraints; nil for none
@@ -249,6 +250,7 @@ func (n *node) amountOn(c *inventory.Component) am.Amount {
 	return n.class().needs(c)
 }
 
+// assign puts n on component i and counts what n takes there. It does not check whether there is room.
 func (b *binding) assign(n *node, i int32) {
 	n.Component = b.x.inv.Components[i]
 	n.Amount = n.amountOn(n.Component)
@@ -281,7 +283,7 @@ func (b *binding) unassign(n *node) {
 // share a host with such a node.
 func (b *binding) bindNamed() {
 	hosts := map[string]*inventory.Component{}
-	order := make([]*node, 0, len(b.nodes)) // those that stay first: the others must leave them their places
+	order := make([]*node, 0, len(b.nodes)) // kept nodes first, so that no new node takes what they hold
 	for _, isKept := range [...]bool{true, false} {
 		for i := range b.nodes {
 			if n := &b.nodes[i]; (b.Kept[n.Node.ClientID] != nil) == isKept {
@@ -313,16 +315,18 @@ func (b *binding) bindNamed() {
 		}
 	}
 	for i := range b.nodes {
-		b.nodes[i].bound = b.nodes[i].done
+		b.nodes[i].Asked = b.nodes[i].done
 	}
 }
 
+// bindTo puts n on c, or refuses n. A kept node stays on c without a check of what is free there. If c is
+// full, the preferences of a node are left out.
 func (b *binding) bindTo(n *node, c *inventory.Component) {
 	if b.Kept[n.Node.ClientID] != nil && n.matching.admits(c) {
 		b.assign(n, int32(c.Index))
 		return
 	}
-	if !b.Permit.component(int32(c.Index)) {
+	if !b.Permit.allowsComponent(int32(c.Index)) {
 		b.refuse(n, am.Refused, "%s is not available: %s", c.Name, b.Permit.NoComponent)
 		return
 	}
@@ -342,6 +346,7 @@ func (b *binding) bindTo(n *node, c *inventory.Component) {
 	b.assign(n, int32(c.Index))
 }
 
+// bindGroups binds the groups of two or more nodes on one host that name no component.
 func (b *binding) bindGroups() {
 	groups := map[string]colocated{}
 	var order []string

@@ -50,15 +50,16 @@ type candidates struct {
 	run, next int
 }
 
-// first returns the first candidate for which suits returns true, and remembers its place. cost is
-// the work of suits.
-func (c *candidates) first(w *work, cost int, suits func(int32) bool) (i int32, ok bool) {
+// nextFitting returns the first candidate, from the place of the last call on, for which fits returns true.
+// It never returns to candidates that it has passed, since what nodes take only grows; if components become
+// free again, call resetCursors. cost is the work of fits.
+func (c *candidates) nextFitting(w *work, cost int, fits func(int32) bool) (i int32, ok bool) {
 	for ; c.run < len(c.runs); c.run, c.next = c.run+1, 0 {
 		for list := c.runs[c.run]; c.next < len(list); c.next++ {
 			if !w.add(cost) {
 				return 0, false
 			}
-			if suits(list[c.next]) {
+			if fits(list[c.next]) {
 				return list[c.next], true
 			}
 		}
@@ -97,7 +98,7 @@ type kindMembers struct {
 	members []int32
 }
 
-// The kinds of components, in the order of preference.
+// The uses of components.
 const (
 	ownHosts   = iota // shared, and used by no other slice
 	openHosts         // shared, in use, not closed
@@ -105,17 +106,17 @@ const (
 	loneNodes         // exclusive
 )
 
-// preference returns the place of the kind of component i in the order of preference of w. It is
-// negative if the kind does not suit.
+// preference returns the place of the use of component i in the order of preference of w. It is
+// negative if w cannot be on a component with that use.
 func (b *binding) preference(i int32, w want) int {
-	u, kind := &b.x.usage[i], emptyHosts
+	u, use := &b.x.usage[i], emptyHosts
 	switch {
 	case b.x.inv.Components[i].Exclusive:
-		kind = loneNodes
+		use = loneNodes
 	case u.slivers > 0 && u.others == 0:
-		kind = ownHosts
+		use = ownHosts
 	case u.slivers > 0:
-		kind = openHosts
+		use = openHosts
 	}
 	order := anyOrder
 	switch {
@@ -128,11 +129,11 @@ func (b *binding) preference(i int32, w want) int {
 	case w.alone:
 		order = aloneOrder
 	}
-	return slices.Index(order, kind)
+	return slices.Index(order, use)
 }
 
 var (
-	// The kinds in the order of preference, by need: a node alone on its component, an
+	// The uses in the order of preference, by need: a node alone on its component, an
 	// exclusive="true" node that may share, any other node, a group, and a group alone on
 	// its component.
 	aloneOrder    = []int{loneNodes, ownHosts, emptyHosts}
@@ -165,7 +166,7 @@ func (b *binding) baseOf(d demand) *base {
 	}
 	for _, c := range components {
 		i := int32(c.Index)
-		if !k.has(c) || slices.Contains(b.Avoid, c) || !b.Permit.component(i) {
+		if !k.has(c) || slices.Contains(b.Avoid, c) || !b.Permit.allowsComponent(i) {
 			continue
 		}
 		switch {
@@ -199,8 +200,8 @@ func componentsOn(l *inventory.Link) (all []*inventory.Component) {
 	return all
 }
 
-// candidatesOf returns the candidates for n: those with the highest score first, then by the kind
-// of use, then those of which least is left over, then by the order of the inventory.
+// candidatesOf returns the candidates for n: those with the highest score first, then by the use
+// of the component, then those that exceed the constraints least, then by the order of the inventory.
 func (b *binding) candidatesOf(n *node) *candidates {
 	d := n.demand()
 	if c := b.candidates[d]; c != nil {
@@ -211,6 +212,8 @@ func (b *binding) candidatesOf(n *node) *candidates {
 	return c
 }
 
+// listsOf computes the lists for n once for each demand, whatever its traffic. Exclusive components of one
+// kind are equally good. Shared ones are checked one by one, because their use differs.
 func (b *binding) listsOf(n *node, d demand) *lists {
 	d.traffic = traffic{}
 	if l := b.lists[d]; l != nil {
@@ -227,46 +230,35 @@ func (b *binding) listsOf(n *node, d demand) *lists {
 	}
 	var all []run
 	for _, k := range base.exclusive {
-		r := run{members: k.members, use: b.preference(k.members[0], needs(b.x.inv.Components[k.members[0]]))}
-		if n.matching != nil {
-			r.grade(n.matching.grades[k.kind])
-		}
-		all = append(all, r)
+		all = append(all, n.newRun(k.kind, b.preference(k.members[0], needs(b.x.inv.Components[k.members[0]])), k.members))
 	}
-	type alike struct {
+	type kindAndUse struct {
 		kind int32
 		use  int
 	}
-	var last alike
-	var w want
-	shared := map[alike]int{} // the place in all
-	at, wanted := -1, int32(-1)
+	indexes := map[kindAndUse]int{} // of the runs of shared components in all
+	var w want                      // of n on components of wKind
+	wKind := int32(-1)
 	for _, i := range base.shared {
-		k := alike{use: -1}
+		kind := int32(0)
 		if n.matching != nil {
-			k.kind = n.matching.kinds[i]
+			kind = n.matching.kinds[i]
 		}
-		if c := b.x.inv.Components[i]; k.kind != wanted {
+		if c := b.x.inv.Components[i]; kind != wKind {
 			if !n.matching.admits(c) {
 				continue
 			}
-			w, wanted = needs(c), k.kind // equal for all components of the kind
+			w, wKind = needs(c), kind
 		}
 		if b.check(i, w) != fits {
 			continue
 		}
-		if k.use = b.preference(i, w); at < 0 || k != last {
-			known := false
-			if at, known = shared[k]; !known {
-				at = len(all)
-				shared[k] = at
-				r := run{use: k.use}
-				if n.matching != nil {
-					r.grade(n.matching.grades[k.kind])
-				}
-				all = append(all, r)
-			}
-			last = k
+		k := kindAndUse{kind, b.preference(i, w)}
+		at, known := indexes[k]
+		if !known {
+			at = len(all)
+			indexes[k] = at
+			all = append(all, n.newRun(k.kind, k.use, nil))
 		}
 		all[at].members = append(all[at].members, i)
 	}
@@ -282,15 +274,24 @@ type run struct {
 	members          []int32
 }
 
-func (r *run) grade(g *grade) { r.score, r.rank, r.excluded = g.grant.Score, g.rank, !g.ok }
+// newRun returns a run for n of components of one kind with one use.
+func (n *node) newRun(kind int32, use int, members []int32) run {
+	r := run{use: use, members: members}
+	if n.matching != nil {
+		g := n.matching.grades[kind]
+		r.score, r.rank, r.excluded = g.grant.Score, g.rank, !g.ok
+	}
+	return r
+}
 
 // sortRuns returns the members of the runs, best first. Equally good runs become one.
 func (b *binding) sortRuns(all []run) (lists [][]int32) {
 	all = slices.DeleteFunc(all, func(r run) bool { return r.excluded || r.use < 0 })
-	slices.SortStableFunc(all, func(x, y run) int { return cmp.Or(y.score-x.score, x.use-y.use, x.rank-y.rank) })
+	compare := func(x, y run) int { return cmp.Or(y.score-x.score, x.use-y.use, x.rank-y.rank) }
+	slices.SortStableFunc(all, compare)
 	for i := 0; i < len(all); {
 		j := i + 1
-		for j < len(all) && all[j].score == all[i].score && all[j].use == all[i].use && all[j].rank == all[i].rank {
+		for j < len(all) && compare(all[j], all[i]) == 0 {
 			j++
 		}
 		list := all[i].members

@@ -41,7 +41,7 @@ type class struct {
 
 	// Counts: members in service, slivers that still fit, members in service whose
 	// slivers are all being cleaned, and members under maintenance.
-	serving, slots, cleaning, away int
+	serving, slots, cleaning, maintained int
 }
 
 // class computes the class of k once for each request. Its cost is linear in the inventory.
@@ -67,7 +67,7 @@ func (b *binding) class(k classKey) *class {
 				c.cleaning++
 			}
 		} else if !b.x.drained(i) {
-			c.away++
+			c.maintained++
 		}
 	}
 	b.classes[k] = c
@@ -80,7 +80,7 @@ func (b *binding) exists(k classKey) bool {
 	if k.hardware != "" && !slices.Contains(b.x.inv.HardwareTypes, k.hardware) {
 		return false
 	}
-	known, ok := b.existing[k]
+	known, ok := b.hasMember[k]
 	if !ok {
 		i := slices.IndexFunc(b.x.inv.Components, k.has)
 		known = i >= 0
@@ -90,7 +90,7 @@ func (b *binding) exists(k classKey) bool {
 		if !b.work.add(i) {
 			return true
 		}
-		b.existing[k] = known
+		b.hasMember[k] = known
 	}
 	return known
 }

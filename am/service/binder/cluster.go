@@ -58,15 +58,16 @@ func (b *binding) onlyLinks() bool {
 	return !b.flawed
 }
 
-// tryOtherLinks returns the first binding that works, else b with its reasons.
+// tryOtherLinks binds again, each time with the clusters of the failed links on other physical links. It
+// returns the first binding without reasons, else b with its reasons.
 func (b *binding) tryOtherLinks() *binding {
 	clusters := b.clusters()
-	within := map[int]*inventory.Link{}
+	requiredLinks := map[int]*inventory.Link{}
 	r := retry{binding: b, booked: map[classKey]int{}, fitting: map[shape][]*inventory.Link{}}
-	at := b
+	last := b
 	for range min(maxTries, max(2, maxTriedNodes/len(b.nodes))) {
 		moved := map[*cluster]bool{}
-		for _, i := range at.failures(b) {
+		for _, i := range last.failures(b) {
 			c := clusters[i]
 			if c == nil {
 				return b // the request binds the node, so no other choice exists
@@ -79,14 +80,14 @@ func (b *binding) tryOtherLinks() *binding {
 				return b.refuseTries()
 			}
 			for _, n := range c.nodes {
-				within[n] = c.on
+				requiredLinks[n] = c.on
 			}
 		}
-		at = newBinding(b.Request, b.x)
-		at.linkSlots = b.linkSlots
-		at.choose(within)
-		if len(at.reasons) == 0 {
-			return at
+		last = newBinding(b.Request, b.x)
+		last.linkSlots = b.linkSlots
+		last.choose(requiredLinks)
+		if len(last.reasons) == 0 {
+			return last
 		}
 		if b.work.isOver() {
 			break
@@ -125,8 +126,8 @@ func (r *retry) move(c *cluster) bool {
 	}
 	for ; c.tried < len(c.links) && r.scanned < maxScans && r.work.add(len(c.needs)); c.tried++ {
 		r.scanned++
-		c.on = c.links[c.tried]
-		if r.hasRoom(c, r.booked) {
+		if l := c.links[c.tried]; r.hasRoom(c, l, r.booked) {
+			c.on = l
 			book(1)
 			c.tried++
 			return true
@@ -135,11 +136,11 @@ func (r *retry) move(c *cluster) bool {
 	return false
 }
 
-// hasRoom reports whether the link c.on has enough components for c that are not booked.
-func (r *retry) hasRoom(c *cluster, booked map[classKey]int) bool {
+// hasRoom reports whether l has enough components for c that are not booked.
+func (r *retry) hasRoom(c *cluster, l *inventory.Link, booked map[classKey]int) bool {
 	for k, n := range c.needs {
-		k.link = c.on
-		if r.slotsOnLinks(k)[c.on.Index]-booked[k] < n {
+		k.link = l
+		if r.slotsOnLinks(k)[l.Index]-booked[k] < n {
 			return false
 		}
 	}
@@ -156,8 +157,8 @@ func (b *binding) failures(firstChoice *binding) (nodes []int) {
 			continue
 		}
 		node := w.ends[0].node
-		if free := w.free(firstChoice); len(free) > 0 {
-			node = free[0]
+		if movable := w.movableNodes(firstChoice); len(movable) > 0 {
+			node = movable[0]
 		}
 		nodes = append(nodes, node)
 	}
@@ -169,25 +170,25 @@ func (b *binding) failures(firstChoice *binding) (nodes []int) {
 	return nodes
 }
 
-// free returns the nodes of the wire whose component the request does not determine. b is
+// movableNodes returns the nodes of the wire whose component the request does not determine. b is
 // the first choice, which has recorded these nodes.
-func (w *wire) free(b *binding) (nodes []int) {
+func (w *wire) movableNodes(b *binding) (nodes []int) {
 	for _, e := range w.ends {
-		if !b.nodes[e.node].bound {
+		if !b.nodes[e.node].Asked {
 			nodes = append(nodes, e.node)
 		}
 	}
 	return nodes
 }
 
-// clusters returns the cluster of each node, by the number of the node. A node whose
-// component the request determines has none.
+// clusters returns the cluster of each node, by the number of the node: nodes that links or a colocate
+// connect have the same one. A node whose component the request determines has none.
 func (b *binding) clusters() []*cluster {
-	root := make([]int, len(b.nodes))
+	root := make([]int, len(b.nodes)) // a union-find forest: nodes with one root are in one cluster
 	for i := range root {
 		root[i] = i
 	}
-	find := func(i int) int {
+	rootOf := func(i int) int {
 		for root[i] != i {
 			root[i] = root[root[i]]
 			i = root[i]
@@ -196,30 +197,30 @@ func (b *binding) clusters() []*cluster {
 	}
 	for i := range b.wires {
 		if w := &b.wires[i]; !w.tunnel && w.shared == nil {
-			free := w.free(b)
-			for _, n := range free {
-				root[find(n)] = find(free[0])
+			movable := w.movableNodes(b)
+			for _, n := range movable {
+				root[rootOf(n)] = rootOf(movable[0])
 			}
 		}
 	}
 	hosts := map[string]int{}
 	for i := range b.nodes {
 		g := b.nodes[i].Node.Colocate
-		if g == "" || b.nodes[i].bound {
+		if g == "" || b.nodes[i].Asked {
 			continue
 		}
 		if first, ok := hosts[g]; ok {
-			root[find(i)] = find(first)
+			root[rootOf(i)] = rootOf(first)
 		} else {
 			hosts[g] = i
 		}
 	}
 	all := make([]*cluster, len(b.nodes))
 	for i := range b.nodes {
-		if b.nodes[i].bound {
+		if b.nodes[i].Asked {
 			continue
 		}
-		r := find(i)
+		r := rootOf(i)
 		if all[r] == nil {
 			all[r] = &cluster{}
 		}
@@ -228,8 +229,8 @@ func (b *binding) clusters() []*cluster {
 	}
 	for i := range b.wires {
 		if w := &b.wires[i]; !w.tunnel && w.shared == nil {
-			if free := w.free(b); len(free) > 0 {
-				all[free[0]].wires = append(all[free[0]].wires, w)
+			if movable := w.movableNodes(b); len(movable) > 0 {
+				all[movable[0]].wires = append(all[movable[0]].wires, w)
 			}
 		}
 	}
@@ -247,44 +248,44 @@ func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 		c.needs[s.class]++
 	}
 	s.nodes = len(c.nodes)
-	bound := map[*inventory.Link]int{}
+	boundNodes := map[*inventory.Link]int{} // the number of bound nodes that can use the link
 	for _, w := range c.wires {
 		for _, a := range w.maxAmounts() {
 			s.most = max(s.most, a.out, a.in)
 		}
 		for _, e := range w.ends {
 			n := &r.nodes[e.node]
-			if !n.bound {
+			if !n.Asked {
 				continue
 			}
 			r.work.add(len(n.Component.Interfaces))
 			for i, p := range n.Component.Interfaces {
 				if p.CarriesLinks() && !onLink(n.Component.Interfaces[:i], p.Link) {
-					bound[p.Link]++
+					boundNodes[p.Link]++
 				}
 			}
 		}
 	}
+	dependsOnShape := len(c.needs) == 1 && !c.isRestricted() // else other clusters of the shape may have other links
 	links, known := r.fitting[s]
-	if !known || len(c.needs) > 1 || c.isRestricted() {
+	if !known || !dependsOnShape {
 		links = []*inventory.Link{}
 		for _, l := range r.x.inv.Links {
-			if r.scanned++; r.scanned > maxScans || !r.work.add(len(c.needs)+c.allowed()) {
+			if r.scanned++; r.scanned > maxScans || !r.work.add(len(c.needs)+c.allowsWork()) {
 				break
 			}
-			if c.on = l; s.most <= r.widestOf(l) && c.allows(l) && r.hasRoom(c, nil) {
+			if s.most <= r.widestOf(l) && c.allows(l) && r.hasRoom(c, l, nil) {
 				links = append(links, l)
 			}
 		}
-		c.on = nil
-		if len(c.needs) == 1 && !c.isRestricted() {
+		if dependsOnShape {
 			r.fitting[s] = links
 		}
 	}
-	if len(bound) > 0 && r.scanned < maxScans {
+	if len(boundNodes) > 0 && r.scanned < maxScans {
 		r.scanned += len(links)
 		links = slices.Clone(links)
-		slices.SortStableFunc(links, func(x, y *inventory.Link) int { return cmp.Compare(bound[y], bound[x]) })
+		slices.SortStableFunc(links, func(x, y *inventory.Link) int { return cmp.Compare(boundNodes[y], boundNodes[x]) })
 	}
 	return links
 }
@@ -298,8 +299,8 @@ func (c *cluster) allows(l *inventory.Link) bool {
 	return !slices.ContainsFunc(c.wires, func(w *wire) bool { return !w.allows(l) })
 }
 
-// allowed is the work of allows.
-func (c *cluster) allowed() (links int) {
+// allowsWork is the work of allows.
+func (c *cluster) allowsWork() (links int) {
 	for _, w := range c.wires {
 		links += len(w.only)
 	}

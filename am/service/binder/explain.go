@@ -32,6 +32,7 @@ func (b *binding) refuseLinkFor(w *wire, what string, c am.Code, format string, 
 	b.reasons = append(b.reasons, Reason{Kind: "link", ClientID: w.ClientID, Line: w.Line, Code: c, What: what, Text: fmt.Sprintf(format, args...)})
 }
 
+// refuseShort refuses w because of s: the text names the direction in which capacity is missing, and what is left.
 func (b *binding) refuseShort(w *wire, s *shortage) {
 	way, asked, left := "out of", s.out, s.left.out
 	if s.out <= left {
@@ -44,7 +45,7 @@ func (b *binding) refuseShort(w *wire, s *shortage) {
 	case left == s.port.Capacity:
 		room = fmt.Sprintf("which carries %d", left)
 	}
-	if b.nodes[s.end.node].bound {
+	if b.nodes[s.end.node].Asked {
 		remedy += ", or take another component"
 	}
 	b.refuseLinkFor(w, bandwidth, am.TooBig, "its interface %.80q asks for %d kbit/s %s %s of %s%s, %s; %s",
@@ -58,10 +59,12 @@ func linkSuffix(p *inventory.Interface) string {
 	return " (" + p.Link.Name + ")"
 }
 
+// refuseUnjoined refuses w because no physical link joins its nodes. The text lists the links of at most
+// four nodes, and as an example the components on one link: the first that w allows, or else that a node has.
 func (b *binding) refuseUnjoined(w *wire) {
 	var where []string
-	var first *inventory.Link
-	seen := map[int]bool{} // nodes in where; a node with requested interfaces may be listed again
+	var example *inventory.Link // set below, since each wired node is on a link
+	seen := map[int]bool{}      // nodes in where; a node with requested interfaces may be listed again
 	for _, e := range w.ends {
 		n := &b.nodes[e.node]
 		if !n.Component.IsWired() || seen[e.node] {
@@ -70,10 +73,10 @@ func (b *binding) refuseUnjoined(w *wire) {
 		seen[e.node] = b.portAsked(e) == nil
 		var links []string
 		for i, p := range n.Component.Interfaces {
-			if f := b.portAsked(e); p.CarriesLinks() && !onLink(n.Component.Interfaces[:i], p.Link) && (f == nil || f.Link == p.Link) {
+			if asked := b.portAsked(e); p.CarriesLinks() && !onLink(n.Component.Interfaces[:i], p.Link) && (asked == nil || asked.Link == p.Link) {
 				links = append(links, p.Link.Name)
-				if first == nil {
-					first = p.Link
+				if example == nil {
+					example = p.Link
 				}
 			}
 		}
@@ -84,10 +87,10 @@ func (b *binding) refuseUnjoined(w *wire) {
 		where = append(where, fmt.Sprintf("node %.80q is on %s (%s)", n.Node.ClientID, n.Component.Name, list(links, identity)))
 	}
 	if len(w.only) > 0 {
-		first = w.only[0]
+		example = w.only[0]
 	}
 	var others []string
-	for _, p := range first.Interfaces[:min(len(first.Interfaces), maxSearched)] {
+	for _, p := range example.Interfaces[:min(len(example.Interfaces), maxSearched)] {
 		if len(others) <= 10 && p.CarriesLinks() && !slices.Contains(others, p.Component.Name) {
 			others = append(others, p.Component.Name)
 		}
@@ -96,7 +99,7 @@ func (b *binding) refuseUnjoined(w *wire) {
 		b.refuseLink(w, am.Unsupported, "no physical link that it allows (%s) joins its nodes: %s; take components that are on one, such as %s", list(w.only, linkName), strings.Join(where, ", "), list(others, identity))
 		return
 	}
-	b.refuseLink(w, am.Unsupported, "no physical link joins its nodes: %s; take components that are on one, such as %s, which joins %s", strings.Join(where, ", "), first.Name, list(others, identity))
+	b.refuseLink(w, am.Unsupported, "no physical link joins its nodes: %s; take components that are on one, such as %s, which joins %s", strings.Join(where, ", "), example.Name, list(others, identity))
 }
 
 func (b *binding) clientID(e end) string { return b.nodes[e.node].Interfaces[e.number].ClientID }
@@ -144,11 +147,11 @@ func (b *binding) refuseMaintained(n *node, components string, w *maintenance.Wi
 	b.refuse(n, am.Unavailable, "%s is under maintenance until %s: %s; %s, or try again then", components, w.Until.Format(time.RFC3339), w.Text, remedy)
 }
 
-// maintenanceOf returns the maintenance of a class: that of the first member that is under
+// classMaintenance returns the maintenance of a class: that of the first member that is under
 // maintenance and not drained. It returns nil if a member is in service, or if there is no
 // such member.
-func (b *binding) maintenanceOf(c *class) *maintenance.Window {
-	if c.serving > 0 || c.away == 0 {
+func (b *binding) classMaintenance(c *class) *maintenance.Window {
+	if c.serving > 0 || c.maintained == 0 {
 		return nil
 	}
 	for _, i := range c.members {
@@ -194,6 +197,8 @@ func (b *binding) refuseOnce(n *node, k explainedKey, explain func()) {
 	b.refuseFor(n, r.What, r.Code, "%s", r.Text)
 }
 
+// explainUnbound refuses n, for which no component of the class k is left. Of the reasons that apply, it
+// gives the first: a property of the site, then what other slices hold, then what the request itself takes.
 func (b *binding) explainUnbound(n *node, k classKey) {
 	c := b.class(k)
 	if len(c.members) == 0 {
@@ -204,30 +209,30 @@ func (b *binding) explainUnbound(n *node, k classKey) {
 	if n.hardware != "" {
 		what += " on " + n.hardware
 	}
-	others := b.freeText(n.SliverType)
+	alternatives := b.freeText(n.SliverType)
 	if n.hardware == "" {
-		others = b.freeText(nil)
+		alternatives = b.freeText(nil)
 	}
-	others = c.outText() + b.removals(n) + others
+	alternatives = c.outText() + b.removals(n) + alternatives
 	withoutDisks := k
 	withoutDisks.disks = 0
-	switch away, closed := b.maintenanceOf(c), b.closedIn(k); {
-	case away != nil:
-		b.refuseMaintained(n, "every "+what, away, b.freeText(n.SliverType))
+	switch window, closed := b.classMaintenance(c), b.closedIn(k); {
+	case window != nil:
+		b.refuseMaintained(n, "every "+what, window, b.freeText(n.SliverType))
 	case c.serving == 0:
-		b.refuse(n, am.TooBig, "no %s is in service; %s", what, others)
+		b.refuse(n, am.TooBig, "no %s is in service; %s", what, alternatives)
 	case n.alone && c.exclusive == 0 && b.x.inv.ExclusiveOnShared == inventory.Refuse:
 		b.refuseFor(n, exclusive, am.Refused, `components with %s are shared, and no slice can have one alone; drop exclusive="true" to share one`, what)
 	case c.slots == 0 && k.disks > 0 && b.class(withoutDisks).slots > 0:
-		b.refuse(n, am.TooBig, "its disks have %d MiB, and no component with %s has that much left; ask for smaller disks; %s", k.disks, what, others)
-	case c.slots == 0 && closed > 0 && closed+c.cleaning == c.serving:
-		b.refuse(n, am.TooBig, `no %s is free: other slices have the whole of %s by exclusive="true"; try again when they have ended; %s`, what, b.closedList(k), others)
-	case c.slots == 0 && closed > 0:
-		b.refuse(n, am.TooBig, `no %s is free: %d of %d are held, %d of these whole by exclusive="true" of other slices; %s`, what, c.serving-c.cleaning, c.serving, closed, others)
+		b.refuse(n, am.TooBig, "its disks have %d MiB, and no component with %s has that much left; ask for smaller disks; %s", k.disks, what, alternatives)
+	case c.slots == 0 && len(closed) > 0 && len(closed)+c.cleaning == c.serving:
+		b.refuse(n, am.TooBig, `no %s is free: other slices have the whole of %s by exclusive="true"; try again when they have ended; %s`, what, list(closed, identity), alternatives)
+	case c.slots == 0 && len(closed) > 0:
+		b.refuse(n, am.TooBig, `no %s is free: %d of %d are held, %d of these whole by exclusive="true" of other slices; %s`, what, c.serving-c.cleaning, c.serving, len(closed), alternatives)
 	case c.slots == 0 && c.cleaning > 0:
-		b.refuse(n, am.TooBig, "no %s is free: %d of %d are held and %d being cleaned; %s", what, c.serving-c.cleaning, c.serving, c.cleaning, others)
+		b.refuse(n, am.TooBig, "no %s is free: %d of %d are held and %d being cleaned; %s", what, c.serving-c.cleaning, c.serving, c.cleaning, alternatives)
 	case c.slots == 0:
-		b.refuse(n, am.TooBig, "no %s is free: %d of %d are held; %s", what, c.serving, c.serving, others)
+		b.refuse(n, am.TooBig, "no %s is free: %d of %d are held; %s", what, c.serving, c.serving, alternatives)
 	case n.alone && c.exclusive < len(c.members):
 		code := am.TooBig
 		if c.exclusive == 0 {
@@ -237,7 +242,7 @@ func (b *binding) explainUnbound(n *node, k classKey) {
 	default:
 		text := fmt.Sprintf("%s requested, %d free", display.Count(b.requested(n), n.SliverType.Name)+strings.TrimPrefix(what, n.SliverType.Name), c.slots) + b.limitOf(k)
 		text += strings.TrimSuffix("; "+c.outText()+b.removals(n), "; ")
-		if free := b.free(n.SliverType); free != "" {
+		if free := b.otherTypesText(n.SliverType); free != "" {
 			text += "; " + free
 		}
 		b.refuse(n, am.TooBig, "%s", text)
@@ -246,10 +251,10 @@ func (b *binding) explainUnbound(n *node, k classKey) {
 
 // outText says how many further members are not in service, if some are; otherwise it is "".
 func (c *class) outText() (text string) {
-	if c.away > 0 {
-		text = fmt.Sprintf("%d more under maintenance; ", c.away)
+	if c.maintained > 0 {
+		text = fmt.Sprintf("%d more under maintenance; ", c.maintained)
 	}
-	if drained := len(c.members) - c.serving - c.away; drained > 0 && c.serving > 0 {
+	if drained := len(c.members) - c.serving - c.maintained; drained > 0 && c.serving > 0 {
 		text += fmt.Sprintf("%d more out of service; ", drained)
 	}
 	return text
@@ -264,12 +269,12 @@ func (b *binding) requested(n *node) (all int) {
 	return all
 }
 
-// closedIn counts the shared components of the class of k that other slices hold exclusively.
-func (b *binding) closedIn(k classKey) int {
-	if all, known := b.closed[k]; known {
-		return len(all)
+// closedIn returns the names of the shared components of the class of k that other slices hold exclusively.
+func (b *binding) closedIn(k classKey) []string {
+	all, known := b.closed[k]
+	if known {
+		return all
 	}
-	var all []string
 	for _, i := range b.class(k).members {
 		if !b.x.inv.Components[i].Exclusive && b.x.usage[i].othersExclusive > 0 {
 			all = append(all, b.x.inv.Components[i].Name)
@@ -279,11 +284,8 @@ func (b *binding) closedIn(k classKey) int {
 		b.closed = map[classKey][]string{}
 	}
 	b.closed[k] = all
-	return len(all)
+	return all
 }
-
-// closedList requires an earlier call of closedIn.
-func (b *binding) closedList(k classKey) string { return list(b.closed[k], identity) }
 
 // limitOf returns a text about the resource that limits how many slivers of a class fit. It
 // returns "" if the slots are the limit, if no single resource is the limit, or if the class
@@ -334,8 +336,8 @@ func (b *binding) refuseGroup(n *node, name string, size int) {
 		b.refuseUnmatched(n)
 		return
 	}
-	if away := b.maintenanceOf(c); away != nil {
-		b.refuseMaintained(n, "every "+n.SliverType.Name, away, b.freeText(n.SliverType))
+	if window := b.classMaintenance(c); window != nil {
+		b.refuseMaintained(n, "every "+n.SliverType.Name, window, b.freeText(n.SliverType))
 		return
 	}
 	if c.exclusive == len(c.members) {
@@ -350,7 +352,7 @@ func (b *binding) refuseGroup(n *node, name string, size int) {
 func (b *binding) freeText(leading *inventory.SliverType) string {
 	text, ok := b.freeTexts[leading]
 	if !ok {
-		if text = b.freeOf(leading, b.x.inv.SliverTypes...); text == "" {
+		if text = b.typesText(leading, b.x.inv.SliverTypes...); text == "" {
 			text = "nothing else is free"
 		}
 		b.freeTexts[leading] = text
@@ -358,15 +360,15 @@ func (b *binding) freeText(leading *inventory.SliverType) string {
 	return text
 }
 
-// free returns "" if no slivers of types other than t were free before the request.
-func (b *binding) free(t *inventory.SliverType) string {
+// otherTypesText describes how many slivers of types other than t were free before the request; "" for none.
+func (b *binding) otherTypesText(t *inventory.SliverType) string {
 	others := slices.DeleteFunc(slices.Clone(b.x.inv.SliverTypes), func(o *inventory.SliverType) bool { return o == t })
-	return b.freeOf(nil, others...)
+	return b.typesText(nil, others...)
 }
 
-// freeOf names at most three types with slivers that were free before the request. It
+// typesText names at most three of the types with slivers that were free before the request, leading first. It
 // returns "" if there are none. leading may be nil.
-func (b *binding) freeOf(leading *inventory.SliverType, others ...*inventory.SliverType) string {
+func (b *binding) typesText(leading *inventory.SliverType, others ...*inventory.SliverType) string {
 	var all []string
 	add := func(t *inventory.SliverType) {
 		if c := b.class(classKey{sliverType: t}); c.slots > 0 && len(all) < 3 {

@@ -80,7 +80,7 @@ func Fits(r *Request, from, until time.Time, v *View) ([]NodeFit, error) {
 			if g == nil {
 				g = colocated{n}
 			}
-			f = b.fitOf(n, g)
+			f = b.nodeFitOf(n, g)
 			known[k] = f
 		}
 		f.Node = n.Node
@@ -113,8 +113,10 @@ func (b *binding) groupsWithHosts() map[string]colocated {
 	return groups
 }
 
-// fitOf returns the fit of n, which is in the group g.
-func (b *binding) fitOf(n *node, g colocated) NodeFit {
+// nodeFitOf returns on which components n fits together with its group g, and what prevents that on others.
+// First come the components on which the preferences of g fit, too. Meanwhile it leaves these out, and then
+// restores the matchings.
+func (b *binding) nodeFitOf(n *node, g colocated) NodeFit {
 	k := n.class()
 	k.matching = nil
 	var list []*inventory.Component
@@ -128,7 +130,7 @@ func (b *binding) fitOf(n *node, g colocated) NodeFit {
 		f.Removals, _, _ = n.matching.requirements.Removals(n.matching.candidates(list))
 	}
 	fitting := map[*inventory.Component]bool{}
-	add := func() {
+	addFits := func() {
 		for i := range b.inOrder(n, g) {
 			fit := Fit{Component: b.x.inv.Components[i]}
 			if n.matching != nil {
@@ -140,15 +142,15 @@ func (b *binding) fitOf(n *node, g colocated) NodeFit {
 			}
 		}
 	}
-	add()
-	before := make([]*matching, len(g))
+	addFits()
+	saved := make([]*matching, len(g))
 	for i, o := range g {
-		before[i] = o.matching
+		saved[i] = o.matching
 	}
 	if b.leaveOutPreferences(g) {
-		add()
+		addFits()
 	}
-	obstacle := func(text string) {
+	addObstacle := func(text string) {
 		at := slices.IndexFunc(f.Obstacles, func(o Obstacle) bool { return o.Text == text })
 		if at < 0 {
 			at = len(f.Obstacles)
@@ -160,14 +162,14 @@ func (b *binding) fitOf(n *node, g colocated) NodeFit {
 		if fitting[c] || !n.matching.admits(c) {
 			continue
 		}
-		if g.suits(c) {
-			obstacle(obstacles[b.check(int32(c.Index), g.want(c))])
+		if g.eachClassHas(c) {
+			addObstacle(obstacles[b.check(int32(c.Index), g.want(c))])
 		} else {
-			obstacle("unsuitable for another node of its colocate")
+			addObstacle("unsuitable for another node of its colocate")
 		}
 	}
 	for i, o := range g {
-		o.matching = before[i]
+		o.matching = saved[i]
 	}
 	return f
 }
@@ -177,7 +179,7 @@ func (b *binding) inOrder(n *node, g colocated) iter.Seq[int32] {
 	switch {
 	case n.Component != nil:
 		return func(yield func(int32) bool) {
-			if c := n.Component; n.matching.admits(c) && g.suits(c) && b.check(int32(c.Index), g.want(c)) == fits {
+			if c := n.Component; n.matching.admits(c) && g.eachClassHas(c) && b.check(int32(c.Index), g.want(c)) == fits {
 				yield(int32(c.Index))
 			}
 		}

@@ -15,8 +15,8 @@ type groupKey struct {
 // colocated are nodes of a request that share one host.
 type colocated []*node
 
-// suits reports whether c is of the class of each node.
-func (g colocated) suits(c *inventory.Component) bool {
+// eachClassHas reports whether c is of the class of each node.
+func (g colocated) eachClassHas(c *inventory.Component) bool {
 	return !slices.ContainsFunc(g, func(n *node) bool { return !n.class().has(c) })
 }
 
@@ -40,7 +40,7 @@ func (b *binding) bindGroup(name string, g colocated) {
 	if !ok {
 		i, ok = b.hostForOthers(g)
 	}
-	forbidden := !ok && b.permitPrevents(g[0], len(g), g.want, g.suits)
+	forbidden := !ok && b.permitPrevents(g[0], len(g), g.want, g.eachClassHas)
 	for _, n := range g {
 		switch {
 		case ok:
@@ -80,7 +80,8 @@ func (b *binding) hostForOthers(g colocated) (i int32, ok bool) {
 	return 0, false
 }
 
-// leaveOutPreferences returns false if the nodes have none.
+// leaveOutPreferences makes the nodes of g require only what they must have. It returns false if none of them
+// has preferences.
 func (b *binding) leaveOutPreferences(g colocated) bool {
 	if !slices.ContainsFunc(g, func(n *node) bool { return len(n.Node.Prefer) > 0 }) {
 		return false
@@ -91,18 +92,19 @@ func (b *binding) leaveOutPreferences(g colocated) bool {
 	return true
 }
 
-// hostFor returns the best shared component on which the nodes fit together.
+// hostFor returns the best shared component on which the nodes fit together. Groups of equal nodes share one
+// list of hosts.
 func (b *binding) hostFor(g colocated) (i int32, ok bool) {
 	k := groupKey{g[0].demand(), len(g)}
-	alike := !slices.ContainsFunc(g, func(n *node) bool { return n.demand() != k.demand })
+	areEqual := !slices.ContainsFunc(g, func(n *node) bool { return n.demand() != k.demand })
 	hosts := b.groups[k]
-	if hosts == nil || !alike {
+	if hosts == nil || !areEqual {
 		hosts = b.hostsOf(g)
-		if alike {
+		if areEqual {
 			b.groups[k] = hosts
 		}
 	}
-	return hosts.first(b.work, 2*len(g), func(i int32) bool { return b.check(i, g.want(b.x.inv.Components[i])) == fits })
+	return hosts.nextFitting(b.work, 2*len(g), func(i int32) bool { return b.check(i, g.want(b.x.inv.Components[i])) == fits })
 }
 
 // hostsOf returns the shared components on which the nodes fit together.
@@ -114,7 +116,7 @@ func (b *binding) hostsOf(g colocated) *candidates {
 			break
 		}
 		c := b.x.inv.Components[i]
-		if !g.suits(c) || b.check(i, g.want(c)) != fits {
+		if !g.eachClassHas(c) || b.check(i, g.want(c)) != fits {
 			continue
 		}
 		r := run{members: shared[j : j+1], use: b.preference(i, g.want(c))}

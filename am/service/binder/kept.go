@@ -59,7 +59,8 @@ func (b *binding) resolveKept(n *node, x *am.Sliver) {
 	}
 }
 
-// checkKept refuses what cannot change while a node exists.
+// checkKept refuses what cannot change while a node exists, and links on which kept addresses and those of the
+// request are the same. It runs last, since it sets the amounts of kept nodes and compares what all steps chose.
 func (b *binding) checkKept() {
 	if len(b.Kept) == 0 {
 		return
@@ -83,7 +84,7 @@ func (b *binding) checkKept() {
 		case n.Image != x.Image:
 			b.refuseFor(n, "disk_image", am.Unsupported, "it has the disk image %s, not %s%s", x.Image, n.Image, replaceHint)
 		case n.Exclusive != x.Exclusive:
-			b.refuseFor(n, "exclusive", am.Unsupported, "whether it is exclusive cannot change%s", replaceHint)
+			b.refuseFor(n, exclusive, am.Unsupported, "whether it is exclusive cannot change%s", replaceHint)
 		case n.disks != diskSize(x):
 			b.refuse(n, am.Unsupported, "its disks have %d MiB, not %d%s", diskSize(x), n.disks, replaceHint)
 		case n.Amount != x.Amount || !reflect.DeepEqual(granted, x.Features):

@@ -35,7 +35,7 @@ type Request struct {
 	inventory *inventory.Inventory   // of the fields below
 	kinds     []int32                // see kindsOf
 	kindFirst []*inventory.Component // the first component of each kind
-	existing  map[classKey]bool      // results of exists
+	hasMember map[classKey]bool      // results of exists
 	matchings map[matchingKey]*matching
 	listed    map[listKey][]option   // results of listOptions
 	compared  int                    // see maxCompared
@@ -181,6 +181,8 @@ func constraintText(n *rspec.Node) string {
 	return text.String()
 }
 
+// newMatching compares r with the first component of each kind, and ranks the kinds that satisfy it by what
+// they leave over.
 func newMatching(n *node, r *match.Requirements, kinds []int32, first []*inventory.Component) *matching {
 	m := &matching{requirements: r, sliverType: n.SliverType, kinds: kinds, grades: make([]*grade, len(first)), best: -1}
 	m.image, _ = n.SliverType.Image(n.Image)

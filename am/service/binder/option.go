@@ -33,8 +33,8 @@ type optionsKey struct {
 // in service satisfies and for which one is free. If the node has preferences, the option that satisfies
 // most comes first. If none is free, the first option decides how the node is refused. c is the
 // component of the node; nil if it names none. first is the type that comes first. chooseOption returns
-// false if the node has no constraints, or if no option satisfies them. Slivers that exist keep what they
-// have.
+// true if it has chosen an option or refused the node. Else the node has no constraints, no option satisfies
+// them, or its sliver exists and keeps what it has, and the caller must set type and image.
 func (b *binding) chooseOption(n *node, first *inventory.SliverType, c *inventory.Component) bool {
 	if n.Node.Match == nil || b.Kept[n.Node.ClientID] != nil {
 		return false
@@ -60,7 +60,8 @@ func (b *binding) chooseOption(n *node, first *inventory.SliverType, c *inventor
 }
 
 // bestOf returns the index of the first option that is free. If the node has preferences, it is the
-// free one that satisfies most. It returns 0 if none is free.
+// free one that satisfies most. It returns 0 if none is free. The node then has another option than the best
+// one, so the caller must give it that.
 func (b *binding) bestOf(n *node, options []option, c *inventory.Component) (best int) {
 	score := -1
 	for i, o := range options {
@@ -108,7 +109,7 @@ func (b *binding) optionsFor(n *node, key listKey, c *inventory.Component) (opti
 	}
 	for _, o := range listed {
 		k := classKey{sliverType: o.sliverType, hardware: n.hardware, matching: o.matching}
-		if b.Permit.sliverType(o.sliverType) && (c != nil && k.has(c) || c == nil && b.serves(k)) {
+		if b.Permit.allowsType(o.sliverType) && (c != nil && k.has(c) || c == nil && b.serves(k)) {
 			options = append(options, o)
 		}
 	}
@@ -139,7 +140,7 @@ func (b *binding) listOptions(n *node, first *inventory.SliverType) (options []o
 			}
 			image, _ := t.Image(name)
 			verdicts := t.Verdicts(image, wishes)
-			if tried[verdicts] || strings.Contains(verdicts[:len(n.Node.Require)], "n") {
+			if isExcluded := strings.Contains(verdicts[:len(n.Node.Require)], "n"); isExcluded || tried[verdicts] {
 				continue
 			}
 			tried[verdicts] = true
@@ -190,7 +191,7 @@ func (b *binding) imagesFor(n *node, t *inventory.SliverType) (names []string) {
 // serves reports whether a permitted component of the class is in service.
 func (b *binding) serves(k classKey) bool {
 	i := slices.IndexFunc(b.x.inv.Components, func(c *inventory.Component) bool {
-		return k.has(c) && b.x.serves(int32(c.Index)) && b.Permit.component(int32(c.Index))
+		return k.has(c) && b.x.serves(int32(c.Index)) && b.Permit.allowsComponent(int32(c.Index))
 	})
 	if i < 0 {
 		b.work.add(len(b.x.inv.Components))

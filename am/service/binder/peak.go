@@ -42,7 +42,7 @@ func (x *occupancy) lowerToPeaks(p *peaks, v *View, until time.Time, mine am.Has
 		if !h.Overlaps(p.from, until, v.Now) {
 			return true
 		}
-		kept := *h
+		kept := *h // h and its list are used again for the next hold
 		kept.Interfaces = slices.Clone(h.Interfaces)
 		c := x.componentOf(h)
 		if list, ok := p.components[c]; ok {

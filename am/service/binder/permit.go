@@ -20,7 +20,7 @@ type Permit struct {
 	NoSliverType string
 }
 
-func (p *Permit) component(i int32) bool {
+func (p *Permit) allowsComponent(i int32) bool {
 	if p.Components == nil {
 		return true
 	}
@@ -28,14 +28,14 @@ func (p *Permit) component(i int32) bool {
 	return ok
 }
 
-func (p *Permit) sliverType(t *inventory.SliverType) bool {
+func (p *Permit) allowsType(t *inventory.SliverType) bool {
 	return p.SliverTypes == nil || slices.Contains(p.SliverTypes, t.Name)
 }
 
-// firstAllowed returns the first of all types if none is permitted.
+// firstAllowed returns the first of the types that is permitted; the first of all if none is.
 func (p *Permit) firstAllowed(types []*inventory.SliverType) *inventory.SliverType {
 	for _, t := range types {
-		if p.sliverType(t) {
+		if p.allowsType(t) {
 			return t
 		}
 	}

@@ -29,7 +29,7 @@ func (b *binding) bindFree() {
 		failed, _ = p.place(all)
 	}
 	for _, n := range failed {
-		if !b.forbidden(n) {
+		if !b.refuseIfForbidden(n) {
 			b.refuseUnbound(n)
 		}
 	}
@@ -131,7 +131,7 @@ func (p *placement) resetCursors() {
 
 // placeFree puts n on its first candidate with room. It returns false if there is none.
 func (p *placement) placeFree(n *node) bool {
-	i, ok := p.candidatesOf(n).first(p.work, n.demand().cost(), func(i int32) bool { return p.fits(n, i) })
+	i, ok := p.candidatesOf(n).nextFitting(p.work, n.demand().cost(), func(i int32) bool { return p.fits(n, i) })
 	if ok {
 		p.put(n, i)
 	}
@@ -217,8 +217,8 @@ func (p *placement) placeBest(n *node) bool {
 	return false
 }
 
-// forbidden refuses n and returns true if only the Permit prevents the binding of n.
-func (b *binding) forbidden(n *node) bool {
+// refuseIfForbidden refuses n and returns true if only the Permit prevents the binding of n.
+func (b *binding) refuseIfForbidden(n *node) bool {
 	d := n.demand()
 	prevents, known := b.forbids[d]
 	if !known {
@@ -232,9 +232,9 @@ func (b *binding) forbidden(n *node) bool {
 }
 
 // permitPrevents reports whether only the Permit prevents the binding of n or its group, which has
-// the needs w: no component of its class is permitted, or one that is not permitted has room. suits
+// these needs: no component of its class is permitted, or one that is not permitted has room. suits
 // limits the components of the class, and size is the number of nodes.
-func (b *binding) permitPrevents(n *node, size int, w func(*inventory.Component) want, suits func(*inventory.Component) bool) bool {
+func (b *binding) permitPrevents(n *node, size int, needs func(*inventory.Component) want, suits func(*inventory.Component) bool) bool {
 	if b.Permit.Components == nil || n.within != nil {
 		return false
 	}
@@ -244,9 +244,9 @@ func (b *binding) permitPrevents(n *node, size int, w func(*inventory.Component)
 			return false
 		}
 		c := b.x.inv.Components[i]
-		permitsAny = permitsAny || b.Permit.component(i)
+		permitsAny = permitsAny || b.Permit.allowsComponent(i)
 		if !room && suits(c) && !slices.Contains(b.Avoid, c) {
-			room = b.preference(i, w(c)) >= 0 && b.check(i, w(c)) == fits
+			room = b.preference(i, needs(c)) >= 0 && b.check(i, needs(c)) == fits
 		}
 	}
 	return !permitsAny || room

@@ -8,6 +8,7 @@ import (
 	"patchbay/inventory"
 )
 
+// componentOfInterfaces returns the component of the first physical interface that n names; nil if it names none.
 func (b *binding) componentOfInterfaces(n *node) *inventory.Component {
 	for i := range n.Node.Interfaces {
 		if in := &n.Node.Interfaces[i]; in.ComponentID != "" {
@@ -19,8 +20,9 @@ func (b *binding) componentOfInterfaces(n *node) *inventory.Component {
 	return nil
 }
 
-// choosePorts requires that n has a component. If the inventory has no interfaces of that
-// component, the provider chooses.
+// choosePorts sets the physical interfaces that the request names for n, or that a kept node has, and refuses n
+// if its component does not have them. n must have a component. If the inventory has no interfaces of
+// that component, the provider chooses.
 func (b *binding) choosePorts(n *node) {
 	c := n.Component
 	if len(c.Interfaces) == 0 {
@@ -82,7 +84,7 @@ func (b *binding) users(p *inventory.Interface) int32 {
 	return b.x.network.ports[p.Index].users + b.ports[int32(p.Index)].users
 }
 
-// claimPort releases the capacity if sign is negative.
+// claimPort counts a as taken of p by this request; with the sign -1, it releases a.
 func (b *binding) claimPort(p *inventory.Interface, a amount, sign int32) {
 	c := b.ports[int32(p.Index)]
 	c.out += int64(sign) * a.out
@@ -170,13 +172,15 @@ func (b *binding) releasePorts(r route, amounts []amount) {
 	}
 }
 
+// connect chooses the physical interfaces of the ends of w, or refuses w. All nodes must have components. Without
+// a physical link, only the interfaces count that the request names.
 func (b *binding) connect(w *wire) {
 	if w.tunnel || len(w.ends) == 0 {
 		return
 	}
 	amounts := b.amounts(w)
-	leaves, wired := b.leaves(w)
-	isRouted := leaves && wired > 1 || w.over != nil && slices.ContainsFunc(w.ends, func(e end) bool { return b.nodes[e.node].Component.IsWired() })
+	several, wired := b.countComponents(w)
+	isRouted := several && wired > 1 || w.over != nil && slices.ContainsFunc(w.ends, func(e end) bool { return b.nodes[e.node].Component.IsWired() })
 	if w.shared != nil || isRouted {
 		for _, e := range w.ends {
 			if p := b.portAsked(e); p != nil && !p.CarriesLinks() {

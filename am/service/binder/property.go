@@ -12,6 +12,7 @@ import (
 const (
 	maxProperties  = 256      // of one interface
 	maxNamed       = 16 << 10 // bytes of client_ids in the properties of one interface
+	propertyBytes  = 64       // of a property without its client_ids, approximately
 	maxPropertySum = 4 << 20  // approximate bytes of all properties of a request
 	maxQualities   = 1 << 18  // ends times classes of one link
 )
@@ -46,6 +47,8 @@ type peers struct {
 	ends []int
 }
 
+// assignProperties sets the properties of each interface on a link that has properties, and refuses links that need
+// too many.
 func (b *binding) assignProperties() {
 	left := maxPropertySum
 	for i := range b.wires {
@@ -84,7 +87,8 @@ func (b *binding) assignProperties() {
 	}
 }
 
-// qualitiesOf ignores properties that name an end which the link does not have.
+// qualitiesOf collects the properties of w by the ends to which they apply, and puts ends with equal properties of
+// arriving frames into classes. It ignores properties that name an end that the link does not have.
 func (b *binding) qualitiesOf(w *wire) *qualities {
 	n := len(w.ends) + len(w.existing)
 	s := &qualities{out: make([]quality, n), in: make([]quality, n), pairs: make([][]pair, n), classOf: make([]int, n)}
@@ -96,15 +100,15 @@ func (b *binding) qualitiesOf(w *wire) *qualities {
 		s.in[len(w.ends)+i] = e.quality()
 	}
 	for _, p := range w.Properties {
-		from, known1 := places[p.Source]
-		to, known2 := places[p.Dest]
+		from, hasSource := places[p.Source]
+		to, hasDest := places[p.Dest]
 		q := qualityOf(p)
 		switch {
-		case known1 && p.Dest == "":
+		case hasSource && p.Dest == "":
 			s.out[from] = s.out[from].combine(q)
-		case known2 && p.Source == "":
+		case hasDest && p.Source == "":
 			s.in[to] = s.in[to].combine(q)
-		case known1 && known2 && from != to:
+		case hasSource && hasDest && from != to:
 			s.pairs[from] = append(s.pairs[from], pair{to, q})
 		}
 	}
@@ -149,16 +153,17 @@ type group struct {
 }
 
 // leaving returns the properties of frames that leave end n, and their approximate size in
-// bytes. ok is false if the properties exceed the limits.
-func (s *qualities) leaving(n int, w *wire, name func(int) string) (list []am.Property, size int, ok bool) {
+// bytes. The first property may have no names: then it is the default for all ends that no other one names.
+// ok is false if the properties exceed the limits.
+func (s *qualities) leaving(n int, w *wire, clientIDAt func(int) string) (list []am.Property, size int, ok bool) {
 	groups := s.groups(n)
-	rest := s.remaining(n, w, groups)
-	if rest != (quality{}) {
-		list = append(list, property(rest, nil))
+	other := s.defaultQuality(n, w, groups)
+	if other != (quality{}) {
+		list = append(list, property(other, nil))
 	}
-	names := 0
+	nameBytes := 0
 	for _, g := range groups {
-		if g.quality == (quality{}) || g.quality == rest {
+		if g.quality == (quality{}) || g.quality == other {
 			continue
 		}
 		if len(list) == maxProperties {
@@ -166,15 +171,15 @@ func (s *qualities) leaving(n int, w *wire, name func(int) string) (list []am.Pr
 		}
 		var to []string
 		for place := range s.members(n, g) {
-			id := name(place)
-			if names += len(id); names > maxNamed {
+			id := clientIDAt(place)
+			if nameBytes += len(id); nameBytes > maxNamed {
 				return nil, 0, false
 			}
 			to = append(to, id)
 		}
 		list = append(list, property(g.quality, to))
 	}
-	return list, names + 64*len(list), true
+	return list, nameBytes + propertyBytes*len(list), true
 }
 
 // property returns the property of frames to all interfaces if names is empty.
@@ -183,29 +188,30 @@ func property(s quality, names []string) am.Property {
 }
 
 // groups returns the ends opposite to end n, grouped by the quality of the way to them. The
-// groups are sorted by their first end.
+// groups are sorted by their first end. Single ends (isSingle) are added one by one, and the other ends of a
+// class together, so that the cost does not grow with the square of the ends.
 func (s *qualities) groups(n int) []*group {
 	var all []*group
-	find := map[quality]*group{}
+	byQuality := map[quality]*group{}
 	add := func(q quality, first, count int) *group {
-		g := find[q]
+		g := byQuality[q]
 		if g == nil {
 			g = &group{quality: q, first: first}
-			find[q] = g
+			byQuality[q] = g
 			all = append(all, g)
 		}
 		g.first, g.count = min(g.first, first), g.count+count
 		return g
 	}
-	singles := make(map[int]int, len(s.classes)) // the number of single ends of each class
-	singles[s.classOf[n]]++
+	singlesIn := make(map[int]int, len(s.classes)) // the number of single ends of each class
+	singlesIn[s.classOf[n]]++                      // n itself
 	for _, p := range s.pairs[n] {
-		singles[s.classOf[p.to]]++
+		singlesIn[s.classOf[p.to]]++
 		g := add(s.out[n].combine(s.in[p.to]).overriddenBy(p.quality), p.to, 1)
 		g.singles = append(g.singles, p.to)
 	}
 	for c, x := range s.classes {
-		count := len(x.ends) - singles[c]
+		count := len(x.ends) - singlesIn[c]
 		if count == 0 {
 			continue
 		}
@@ -243,10 +249,10 @@ func (s *qualities) members(n int, g *group) func(yield func(int) bool) {
 	}
 }
 
-// remaining returns the quality for all ends that no property of n names. This is the quality
+// defaultQuality returns the quality for all ends that no property of n names. This is the quality
 // of the largest group, or the zero quality if a group needs no properties. A shared VLAN has
 // ends of other slices, so there it is the quality of frames that leave n to any end.
-func (s *qualities) remaining(n int, w *wire, groups []*group) quality {
+func (s *qualities) defaultQuality(n int, w *wire, groups []*group) quality {
 	if w.shared != nil {
 		return s.out[n]
 	}

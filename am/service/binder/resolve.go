@@ -9,6 +9,8 @@ import (
 	"patchbay/inventory"
 )
 
+// resolve sets what n asks for: hardware type, exclusive use, component, sliver type and image. It refuses n if the
+// site does not have these. A node that names no component gets none yet.
 func (b *binding) resolve(n *node) {
 	n.alone = n.Node.Exclusive != nil && *n.Node.Exclusive
 	n.hardware = n.Node.HardwareType
@@ -38,6 +40,7 @@ func (b *binding) resolve(n *node) {
 	b.setTypeAndImage(n, c)
 }
 
+// setTypeAndImage sets the sliver type and image of n, which is on c, or refuses n if c does not offer what n asks for.
 func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 	t, ok := b.sliverTypeOf(n)
 	if !ok {
@@ -57,6 +60,8 @@ func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 	}
 }
 
+// setTypeAndImageUnbound does what setTypeAndImage does, for a node that may be on any component. If no component has
+// the default type with the requested hardware type, the first type takes its place for which one does.
 func (b *binding) setTypeAndImageUnbound(n *node) {
 	t, ok := b.sliverTypeOf(n)
 	if !ok || b.chooseOption(n, t, nil) {
@@ -64,7 +69,7 @@ func (b *binding) setTypeAndImageUnbound(n *node) {
 	}
 	if !b.exists(classKey{sliverType: t, hardware: n.hardware}) && n.Node.SliverType == "" {
 		for _, other := range b.x.inv.SliverTypes {
-			if b.exists(classKey{sliverType: other, hardware: n.hardware}) && b.Permit.sliverType(other) {
+			if b.exists(classKey{sliverType: other, hardware: n.hardware}) && b.Permit.allowsType(other) {
 				t = other
 				break
 			}
@@ -87,7 +92,7 @@ func (b *binding) sliverTypeOf(n *node) (*inventory.SliverType, bool) {
 	name := n.Node.SliverType
 	if name == "" {
 		t := b.x.inv.DefaultSliverType
-		if !b.Permit.sliverType(t) {
+		if !b.Permit.allowsType(t) {
 			t = b.Permit.firstAllowed(b.x.inv.SliverTypes)
 		}
 		return t, true
@@ -119,16 +124,10 @@ func (b *binding) hardwareCode(n *node) am.Code {
 	return am.SearchFailed
 }
 
-// setSliverType also sets the image and the components that satisfy the node's constraints.
+// setSliverType sets the sliver type of n to t, its image to the requested one or the default of t, and its matching.
+// It refuses n if t is not permitted or does not have the requested image.
 func (b *binding) setSliverType(n *node, t *inventory.SliverType) {
-	b.setImage(n, t)
-	if !n.done {
-		n.matching = b.matchingOf(n)
-	}
-}
-
-func (b *binding) setImage(n *node, t *inventory.SliverType) {
-	if !b.Permit.sliverType(t) {
+	if !b.Permit.allowsType(t) {
 		b.refuseFor(n, "sliver_type", am.Refused, "%s is not available: %s", t.Name, b.Permit.NoSliverType)
 		return
 	}
@@ -143,6 +142,9 @@ func (b *binding) setImage(n *node, t *inventory.SliverType) {
 		b.refuseFor(n, "disk_image", am.Unsupported, "disk image %.200q is not for %s; there are %s", other, t.Name, list(t.Images, imageName))
 	case unknown != "" && b.x.inv.UnknownImage == inventory.Refuse:
 		b.refuseFor(n, "disk_image", am.SearchFailed, "there is no disk image %.200q; for %s there are %s", unknown, t.Name, list(t.Images, imageName))
+	}
+	if !n.done {
+		n.matching = b.matchingOf(n)
 	}
 }
 

@@ -59,7 +59,8 @@ func (a amount) add(b amount) amount { return amount{sum(a.out, b.out), sum(a.in
 
 func (a amount) within(b amount) bool { return a.out <= b.out && a.in <= b.in }
 
-// readWires records mistakes in the links as reasons.
+// readWires makes b.wires of the request's links: their ends, the capacities that they ask for, and the shared VLAN or
+// physical links that they may use. It records a mistake in a link as a reason and sets flawed.
 func (b *binding) readWires() {
 	r := b.Request.Request
 	if len(r.Links) == 0 {
@@ -71,7 +72,7 @@ func (b *binding) readWires() {
 			places[r.Nodes[n].Interfaces[i].ClientID] = end{n, i}
 		}
 	}
-	on := map[end]string{}
+	linkOf := map[end]string{}
 	b.wires = make([]wire, 0, len(r.Links))
 	before := len(b.reasons)
 	for l := range r.Links {
@@ -84,18 +85,18 @@ func (b *binding) readWires() {
 			if _, twice := number[id]; twice || !ok {
 				continue
 			}
-			if other, taken := on[e]; taken {
+			if other, taken := linkOf[e]; taken {
 				b.refuseLink(&w, am.BadArgs, "its interface %.80q is on link %.80q already; give each link an interface of its own", id, other)
 				continue
 			}
-			on[e] = w.ClientID
+			linkOf[e] = w.ClientID
 			in := &b.nodes[e.node].Interfaces[e.number]
 			in.Link, in.LinkType = w.ClientID, w.Type
 			b.keepAddresses(&w, e)
 			number[id] = len(w.ends)
 			w.ends = append(w.ends, e)
 		}
-		side := func(id string) (n int, ok bool) {
+		endNumber := func(id string) (n int, ok bool) {
 			if id == "" {
 				return rest, true
 			}
@@ -103,8 +104,8 @@ func (b *binding) readWires() {
 			return n, ok
 		}
 		for _, p := range w.Properties {
-			from, ok1 := side(p.Source)
-			to, ok2 := side(p.Dest)
+			from, ok1 := endNumber(p.Source)
+			to, ok2 := endNumber(p.Dest)
 			if ok1 && ok2 && from != to && p.Capacity > 0 {
 				w.flows = append(w.flows, flow{from, to, min(p.Capacity, unlimited)})
 			}
@@ -234,9 +235,9 @@ func (w *wire) amounts(usesNetwork func(x, y end) bool) []amount {
 	return all
 }
 
-// leaves reports whether the wire connects several components. wired is the number of wired
+// countComponents reports whether the wire connects several components. wired is the number of wired
 // components at its ends, 2 if there are more.
-func (b *binding) leaves(w *wire) (leaves bool, wired int) {
+func (b *binding) countComponents(w *wire) (several bool, wired int) {
 	var all, seen []*inventory.Component
 	for _, e := range w.existing {
 		if c, ok := b.x.inv.Component(e.Component); ok {
@@ -250,7 +251,7 @@ func (b *binding) leaves(w *wire) (leaves bool, wired int) {
 		if len(seen) < 2 && c.IsWired() && !slices.Contains(seen, c) {
 			seen = append(seen, c)
 		}
-		leaves = leaves || c != all[0]
+		several = several || c != all[0]
 	}
-	return leaves, len(seen)
+	return several, len(seen)
 }

@@ -6,12 +6,11 @@ import (
 	"patchbay/am"
 )
 
-// maxWork limits the work of one Bind. A request of 10,000 equal nodes needs some 100,000 units for
+// maxWork limits the work of one Bind. A request of 10,000 equal nodes needs about 100,000 units for
 // 10,000 components. Nodes that differ need more, since each of them is compared with all components.
 const maxWork = 4_000_000
 
-// work counts what Bind does. One unit is a check of
-// one component for one node, some 30 ns. Every loop over parts of the inventory that runs once for
+// work counts what Bind does. One unit is a check of one component for one node, about 30 ns. Every loop over parts of the inventory that runs once for
 // each part of a request, or for each different one, adds its length before it runs.
 type work struct{ done, limit int }
 
