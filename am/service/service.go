@@ -190,18 +190,19 @@ func (s *Service) settings() settings {
 	return settings{s.Inventory(), s.plan.Load(), s.cfg.Policy.Rules()}
 }
 
-// commit wakes the runner if anything changed, because there may be a new task or an earlier end
-// of a lease. It fails with ServerBusy if other calls keep changing what a long decision rests on.
+// commit runs the decision for the caller of g and stores its changes (see Store.CommitFor). The decision runs again
+// if the settings change. If anything was changed, commit wakes the runner, because there may be a new task or an
+// earlier end of a lease. It fails with ServerBusy if other calls keep changing what a long decision depends on.
 func (s *Service) commit(ctx context.Context, g credentials.Grant, d store.Decision) error {
 	changed := false
 	err := s.cfg.Store.CommitFor(ctx, g.Caller().Key(), func(v *store.View) (cs store.ChangeSet, err error) {
 		before := s.settings()
 		cs, err = d(v)
-		for err != nil && s.settings() != before { // a refusal must not rest on half of a reload
+		for err != nil && s.settings() != before { // a refusal must not depend on half of a reload
 			before = s.settings()
 			cs, err = d(v)
 		}
-		v.RestOn(func() bool { return s.settings() == before })
+		v.DependOn(func() bool { return s.settings() == before })
 		changed = !cs.Empty()
 		return cs, err
 	})
@@ -215,7 +216,7 @@ func (s *Service) commit(ctx context.Context, g credentials.Grant, d store.Decis
 }
 
 // commitUrgent does what commit does, for decisions that end something. If others keep changing what such a
-// decision rests on, it runs in the commit.
+// decision depends on, it runs in the commit.
 func (s *Service) commitUrgent(ctx context.Context, g credentials.Grant, d store.Decision) error {
 	err := s.commit(ctx, g, d)
 	if errors.Is(err, store.ErrContended) {
@@ -226,6 +227,7 @@ func (s *Service) commitUrgent(ctx context.Context, g credentials.Grant, d store
 	return err
 }
 
+// journal adds the journal entry of a call that has changed the slivers.
 func journal(cs *store.ChangeSet, v *store.View, g credentials.Grant, c Call, event, text string, slice urn.URN, slivers []am.Sliver) {
 	e := am.JournalEntry{
 		At: v.Now().UTC(), Event: event, Request: c.Request, Method: c.Method, API: c.API, Remote: c.Remote,
@@ -250,7 +252,7 @@ func countChange(cs *store.ChangeSet, v *store.View, u urn.URN) error {
 	return nil
 }
 
-// queueTask also increments the sliver's generation.
+// queueTask adds a task for the sliver, and increments the sliver's generation. The caller must store the sliver.
 func queueTask(cs *store.ChangeSet, v *store.View, x *am.Sliver, goal am.Goal, c Call) {
 	x.Generation++
 	cs.PutTask(am.Task{Sliver: x.URN, Generation: x.Generation, Goal: goal, Since: v.Now().UTC(), Request: c.Request})

@@ -68,7 +68,7 @@ func unreadableRecord(k Key, err error) error {
 
 // damage returns the error for p, the value of a panic that only a damaged file can cause.
 func damage(p any) error {
-	if b, ok := p.(broken); ok {
+	if b, ok := p.(damagePanic); ok {
 		return b.error
 	}
 	return brokenError{fmt.Errorf("the file is damaged (%v); stop the server, and restore a backup", p)}
@@ -93,7 +93,7 @@ func recoverPanic(name string, f func() error) (err error) {
 // page, and nil for another panic.
 func faultOf(p any) error {
 	switch p.(type) {
-	case broken, interface{ Addr() uintptr }:
+	case damagePanic, interface{ Addr() uintptr }:
 		return damage(p)
 	}
 	return nil

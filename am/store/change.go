@@ -82,7 +82,7 @@ func (c *ChangeSet) PutDocument(d am.Document) { c.Documents = append(c.Document
 // Log adds a journal entry; the store sets the entry's id.
 func (c *ChangeSet) Log(e am.JournalEntry) { c.Journal = append(c.Journal, e) }
 
-// numberEntries copies the list first, because the decision may still use the original list.
+// numberEntries sets the ids of the journal entries, in a copy of their list: the decision may still use the original.
 func (c *ChangeSet) numberEntries(rev Rev) {
 	c.Journal = slices.Clone(c.Journal)
 	for i := range c.Journal {
@@ -90,16 +90,21 @@ func (c *ChangeSet) numberEntries(rev Rev) {
 	}
 }
 
-// ofJournal returns the part of the change set that concerns the journal and the changes, whose keys
-// depend on the revision, or the other part.
-func (c ChangeSet) ofJournal(is bool) ChangeSet {
-	part := ChangeSet{Journal: c.Journal, gap: c.gap}
-	if !is {
-		part, part.Journal, part.gap = c, nil, nil
-	}
-	part.Delete = slices.DeleteFunc(slices.Clone(c.Delete), func(k Key) bool { return (k.Kind == Journal || k.Kind == Changes) != is })
-	return part
+// journalPart returns the part of the change set that concerns the journal and the changes.
+func (c ChangeSet) journalPart() ChangeSet {
+	deleted := slices.DeleteFunc(slices.Clone(c.Delete), func(k Key) bool { return !k.dependsOnRevision() })
+	return ChangeSet{Journal: c.Journal, gap: c.gap, Delete: deleted}
 }
+
+// recordPart returns the change set without its journalPart.
+func (c ChangeSet) recordPart() ChangeSet {
+	c.Delete = slices.DeleteFunc(slices.Clone(c.Delete), Key.dependsOnRevision)
+	c.Journal, c.gap = nil, nil
+	return c
+}
+
+// dependsOnRevision reports whether the id of the key contains a revision.
+func (k Key) dependsOnRevision() bool { return k.Kind == Journal || k.Kind == Changes }
 
 // Remove adds keys to delete. Deleting an absent record is not an error.
 func (c *ChangeSet) Remove(k ...Key) { c.Delete = append(c.Delete, k...) }

@@ -36,15 +36,15 @@ type Change struct {
 // deleted one. The records have only the fields that followers need.
 type Diff[T any] struct{ Before, After *T }
 
-// Cursor is the position of a follower: it has read all changes before Position. A follower may
-// have further cursors, for parts of the changes that it has read beyond its position. Their names
-// are the follower's name, a zero byte and another name; their Position is the last one read.
+// Cursor says what a follower has read. If Name is the follower's name, it has read all changes before
+// Position. If Name is that of a further cursor (PartOf), it has read one part of the changes beyond that, up
+// to and including Position.
 type Cursor struct{ Name, Position string }
 
 // CursorKey returns the key of a cursor.
 func CursorKey(name string) Key { return Key{Cursors, name} }
 
-// PartOf returns the name of a further cursor of a follower.
+// PartOf returns the name of a further cursor of a follower, for one part of the changes.
 func PartOf(follower, part string) string { return follower + "\x00" + part }
 
 // PutCursor adds a cursor.
@@ -141,29 +141,29 @@ func changedRecords(v *View, cs *ChangeSet) (json.RawMessage, error) {
 	return json.Marshal(c)
 }
 
-// changeOf returns the Change of a change set in JSON; nil if no follower needs it. records is the
+// changeOf returns the Change of a change set in JSON; nil if no follower needs it. changed is the
 // result of changedRecords; nil if it is not known. The entries are added last, since their ids contain
 // the revision.
-func changeOf(v *View, cs *ChangeSet, records json.RawMessage) (_ json.RawMessage, err error) {
+func changeOf(v *View, cs *ChangeSet, changed json.RawMessage) (_ json.RawMessage, err error) {
 	if !v.hasFollowers() {
 		return nil, nil
 	}
-	if records == nil {
-		if records, err = changedRecords(v, cs); err != nil {
+	if changed == nil {
+		if changed, err = changedRecords(v, cs); err != nil {
 			return nil, err
 		}
 	}
 	if len(cs.Journal) == 0 {
-		return records, nil
+		return changed, nil
 	}
-	if records == nil {
+	if changed == nil {
 		return json.Marshal(Change{At: v.now, Journal: cs.Journal})
 	}
 	entries, err := json.Marshal(struct{ Journal []am.JournalEntry }{cs.Journal})
 	if err != nil {
 		return nil, err
 	}
-	return append(append(records[:len(records)-1:len(records)-1], ','), entries[1:]...), nil // one object with the fields of both
+	return append(append(changed[:len(changed)-1:len(changed)-1], ','), entries[1:]...), nil // one object with the fields of both
 }
 
 // followedSlice returns the fields of a slice that followers need. It returns nil for a slice that
@@ -251,11 +251,13 @@ func (s *Store) PruneChanges(ctx context.Context, l ChangeLimits) error {
 	return err
 }
 
-// pruneChanges adds the deletions to cs and returns their number. total is the number of all changes.
+// pruneChanges adds to cs the deletions of at most pruneBatch changes, and a gap if followers have not read all
+// of them. It returns the number of deletions; 0 if it would only replace a gap by an equal one. total is the
+// number of all changes.
 func pruneChanges(v *View, cs *ChangeSet, total int, l ChangeLimits) (n int, err error) {
 	slowest := ^Rev(0)
 	err = v.Cursors("", func(c Cursor) bool {
-		if rev, ok := JournalRev(c.Position); ok && !strings.Contains(c.Name, "\x00") {
+		if rev, ok := JournalRev(c.Position); ok && !strings.Contains(c.Name, "\x00") { // else a further cursor, which is ahead
 			slowest = min(slowest, rev)
 		}
 		return true
@@ -264,16 +266,16 @@ func pruneChanges(v *View, cs *ChangeSet, total int, l ChangeLimits) (n int, err
 		return 0, err
 	}
 	var gap Change
-	isOld := true // nothing but a gap of an earlier time is deleted
+	onlyOldGap := true // nothing but a gap of an earlier time is deleted
 	failed := v.ChangesFrom(0, func(c Change) bool {
 		switch {
 		case n == pruneBatch:
 			return false
 		case c.Rev < slowest:
-			isOld = false
+			onlyOldGap = false
 		case total-n > l.Number || v.now.Sub(c.At) > l.Age:
 			if c.Lost == 0 {
-				c.Lost, isOld = 1, false
+				c.Lost, onlyOldGap = 1, false
 			}
 			gap = Change{Rev: c.Rev, At: c.At, Lost: gap.Lost + c.Lost}
 		default:
@@ -283,7 +285,7 @@ func pruneChanges(v *View, cs *ChangeSet, total int, l ChangeLimits) (n int, err
 		n++
 		return true
 	})
-	if isOld {
+	if onlyOldGap {
 		*cs, n = ChangeSet{}, 0
 	} else if gap.Lost > 0 {
 		cs.gap = &gap

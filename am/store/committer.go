@@ -36,9 +36,9 @@ type committer struct {
 	longest *atomic.Int64
 }
 
-// commit commits the group in one transaction and answers the callers. It returns the commits that
+// commitGroup commits the group in one transaction and answers the callers. It returns the commits that
 // the group had no time for; their callers have no answer yet.
-func (c *committer) commit(group []*pending) (rest []*pending) {
+func (c *committer) commitGroup(group []*pending) (rest []*pending) {
 	if why := c.failure.err(); why != nil {
 		for _, p := range group {
 			p.answer <- fmt.Errorf("%w: %w", ErrNotCommitted, why)
@@ -50,7 +50,7 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 	switch {
 	case errors.Is(err, errUnchanged):
 		err = nil
-	case err != nil && g.revision != c.revision && c.hasRevision(g.revision):
+	case err != nil && g.revision != c.revision && c.hasRevision(g.revision): // the failed write may be durable
 		c.failure.set(fmt.Errorf("it is unknown whether an earlier change is durable; start the server again (%w)", err))
 		err = fmt.Errorf("%w; start the server again (%w)", ErrInDoubt, err)
 	}
@@ -78,6 +78,7 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 	return g.rest
 }
 
+// groupRun is one run of a group. answers and depends belong to the commits in group, by index.
 type groupRun struct {
 	group   []*pending
 	answers []error
@@ -92,6 +93,9 @@ type groupRun struct {
 
 var errUnchanged = errors.New("the group changes nothing")
 
+// decideAll runs the decisions of the group in turn, each on the changes of those before it, and applies their
+// operations to the transaction. It sets the other fields of g. It fails with errUnchanged if there are no
+// changes, and with an error of the store that makes the whole transaction roll back.
 func (c *committer) decideAll(r reader, g *groupRun) error {
 	if now := (&View{r: r}).Revision(); now != c.revision {
 		return damage(fmt.Sprintf("its revision is %d, but the last one written was %d", now, c.revision))
@@ -140,7 +144,7 @@ func (c *committer) hasRevision(revision Rev) bool {
 func (c *committer) decide(r reader, p *pending, rev Rev) (hasChange bool, ops []op, err error) {
 	if p.prepared != nil {
 		isValid := false
-		err := recoverPanic("the check of a decision", func() error { isValid = c.recent.allow(p.prepared); return nil })
+		err := recoverPanic("the check of a decision", func() error { isValid = c.recent.allows(p.prepared); return nil })
 		switch {
 		case err != nil:
 			return false, nil, err
@@ -155,26 +159,26 @@ func (c *committer) decide(r reader, p *pending, rev Rev) (hasChange bool, ops [
 	if err = recoverPanic("a decision", func() error { cs, err = p.decide(v); return err }); err != nil || cs.Empty() {
 		return false, nil, err
 	}
-	records, err := operations(v, cs.ofJournal(false), rev)
+	recordOps, err := operations(v, cs.recordPart(), rev)
 	if err != nil {
 		return false, nil, err
 	}
 	hasChange, ops, err = c.revisionOps(v, cs, nil, rev)
-	return hasChange, append(ops, records...), err
+	return hasChange, append(ops, recordOps...), err
 }
 
 // revisionOps returns the operations for that part of a change set whose keys depend on the revision.
-// records is the result of changedRecords; nil if it is not known.
-func (c *committer) revisionOps(v *View, cs ChangeSet, records json.RawMessage, rev Rev) (hasChange bool, ops []op, err error) {
+// changed is the result of changedRecords; nil if it is not known.
+func (c *committer) revisionOps(v *View, cs ChangeSet, changed json.RawMessage, rev Rev) (hasChange bool, ops []op, err error) {
 	if c.readOnly != nil {
 		return false, nil, c.readOnly
 	}
 	cs.numberEntries(rev)
-	change, err := changeOf(v, &cs, records)
+	change, err := changeOf(v, &cs, changed)
 	if err != nil {
 		return false, nil, err
 	}
-	ops, err = operations(v, cs.ofJournal(true), rev)
+	ops, err = operations(v, cs.journalPart(), rev)
 	if err == nil && change != nil {
 		var b []byte
 		b, err = encode(rev, change)
@@ -183,49 +187,32 @@ func (c *committer) revisionOps(v *View, cs ChangeSet, records json.RawMessage, 
 	return change != nil || cs.gap != nil, ops, err
 }
 
+// operations returns the operations that write a change set at the revision rev: first the deletions and the
+// index entries of slivers, then the records.
 func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 	var ops []op
-	// index replaces the index entries of a sliver's record; a nil sliver has none.
-	index := func(k Key, s *am.Sliver) error {
-		var old *am.Sliver
-		switch x, err := before[am.Sliver](v, k); {
-		case err == nil:
-			old = &x
-		case !errors.Is(err, ErrNotFound):
-			return err
-		}
-		was, now := indexEntries(k, old), indexEntries(k, s)
-		for bucket, key := range was {
-			if !bytes.Equal(key, now[bucket]) {
-				ops = append(ops, op{bucket, key, nil})
-			}
-		}
-		ops = append(ops, calendarOps(v.r, old, s)...)
-		for bucket, key := range now {
-			if !bytes.Equal(key, was[bucket]) {
-				ops = append(ops, op{bucket, key, []byte{}})
-			}
-		}
-		return nil
-	}
 	last := make(map[Key]int, len(cs.Slivers)) // only the last record of a sliver has index entries
 	for i := range cs.Slivers {
 		last[SliverKey(cs.Slivers[i].URN)] = i
 	}
 	for _, k := range cs.Delete {
 		if _, put := last[k]; k.Kind == Slivers && !put {
-			if err := index(k, nil); err != nil {
+			entries, err := sliverIndexOps(v, k, nil)
+			if err != nil {
 				return nil, err
 			}
+			ops = append(ops, entries...)
 		}
 		ops = append(ops, op{string(k.Kind), []byte(k.ID), nil})
 	}
 	for i := range cs.Slivers {
 		s := &cs.Slivers[i]
 		if k := SliverKey(s.URN); last[k] == i {
-			if err := index(k, s); err != nil {
+			entries, err := sliverIndexOps(v, k, s)
+			if err != nil {
 				return nil, err
 			}
+			ops = append(ops, entries...)
 		}
 	}
 	var failed error
@@ -259,6 +246,31 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 		put(changeKey(cs.gap.Rev), *cs.gap)
 	}
 	return ops, failed
+}
+
+// sliverIndexOps returns the operations that replace the entries of a sliver in the indexes and the calendar, as
+// they were before the decision, by those of s; nil deletes them.
+func sliverIndexOps(v *View, k Key, s *am.Sliver) (ops []op, err error) {
+	var old *am.Sliver
+	switch x, err := before[am.Sliver](v, k); {
+	case err == nil:
+		old = &x
+	case !errors.Is(err, ErrNotFound):
+		return nil, err
+	}
+	was, now := indexEntries(k, old), indexEntries(k, s)
+	for bucket, key := range was {
+		if !bytes.Equal(key, now[bucket]) {
+			ops = append(ops, op{bucket, key, nil})
+		}
+	}
+	ops = append(ops, calendarOps(v.r, old, s)...)
+	for bucket, key := range now {
+		if !bytes.Equal(key, was[bucket]) {
+			ops = append(ops, op{bucket, key, []byte{}})
+		}
+	}
+	return ops, nil
 }
 
 // indexEntries returns the keys of a sliver in the indexes, by bucket; none for a nil sliver.

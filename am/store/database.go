@@ -29,8 +29,8 @@ type database struct {
 	db   *bbolt.DB
 	file *os.File // the file that bbolt has open
 	path string
-	// commit commits a write transaction; see Options.Write.
-	commit func(*bbolt.Tx) error
+	// commitTx commits a write transaction; see Options.Write.
+	commitTx func(*bbolt.Tx) error
 	// beginning is held while a transaction begins.
 	beginning sync.Mutex
 	// stuck is set when bbolt has panicked and left its locks held. Then bbolt must not be used
@@ -45,7 +45,7 @@ type database struct {
 // newer schema, and a damaged file, such as an empty or truncated one. It does not change a file
 // that it refuses.
 func openDatabase(path string) (*database, error) {
-	d := &database{path: path, commit: (*bbolt.Tx).Commit}
+	d := &database{path: path, commitTx: (*bbolt.Tx).Commit}
 	if err := readUntrusted(d.open); err != nil {
 		return nil, cannotOpen(path, err)
 	}
@@ -191,7 +191,7 @@ func (d *database) update(f func(reader) error) error {
 			_ = tx.Rollback()
 			return err
 		}
-		if err := d.call(func() error { return d.commit(tx) }); err != nil {
+		if err := d.call(func() error { return d.commitTx(tx) }); err != nil {
 			return err
 		}
 		d.preallocate()

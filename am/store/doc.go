@@ -8,10 +8,14 @@
 // fails, nothing has changed, and each caller gets ErrNotCommitted. If only one
 // caller commits, its decision is written at once.
 //
-//	Commit(decision) ─┐  group   ┌─ decide ─> ChangeSet ─> transaction
-//	Commit(decision) ─┼────────> ┤   …
-//	Commit(decision) ─┘          └─ commit ─> answers
-//	                                  └ failed ─> ErrNotCommitted
+//	Commit(decision) ─────────────────────────┐  group   ┌─ decide ─> ChangeSet ─> transaction
+//	Commit(decision) ─────────────────────────┼────────> ┤   …
+//	CommitFor(decision) ─> prepare, on a view ┘          └─ commit ─> answers
+//	                       ^                                  ├ failed ─> ErrNotCommitted
+//	                       └──────────────────────────────────┴ what it has read changed, if it is long
+//
+// CommitFor runs a decision on a view first. The commit then checks whether what the decision has read is
+// unchanged, and does not run the decision again if it is.
 //
 // Calls go one way: Store (store.go) → committer (committer.go, queue.go) → database
 // (database.go) → reader (reader.go), file.go and pages.go. No transaction of bbolt

@@ -65,7 +65,7 @@ func create(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(db.Update(prepare), db.Close()); err != nil {
+	if err := errors.Join(db.Update(createBuckets), db.Close()); err != nil {
 		return err
 	}
 	return linkNew(f.Name(), path)
@@ -162,7 +162,8 @@ func checkIsStore(tx *bbolt.Tx) error {
 	return nil
 }
 
-func prepare(tx *bbolt.Tx) error {
+// createBuckets makes the buckets of an empty store, with the present schema.
+func createBuckets(tx *bbolt.Tx) error {
 	top, err := tx.CreateBucket(root)
 	if err != nil {
 		return err

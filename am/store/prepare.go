@@ -10,9 +10,9 @@ import (
 	"patchbay/am"
 )
 
-// ErrContended is returned by CommitFor if other changes kept changing what a long decision rests
+// ErrContended is returned by CommitFor if other changes kept changing what a long decision depends
 // on. Nothing has changed.
-var ErrContended = errors.New("other changes kept changing what the decision rests on")
+var ErrContended = errors.New("other changes kept changing what the decision depends on")
 
 const (
 	// maxAttempts limits how often a long decision is prepared.
@@ -22,23 +22,22 @@ const (
 	maxRecent = 1 << 14
 )
 
-// errStale is the answer for a prepared decision that rests on something that has changed.
-var errStale = errors.New("what the decision rests on has changed")
+// errStale is the answer for a prepared decision that depends on something that has changed.
+var errStale = errors.New("what the decision depends on has changed")
 
 // prepared is the result of a decision that has run on the published state.
 type prepared struct {
-	base  Rev // the revision of that state
-	now   time.Time
-	reads reads
-	cs    ChangeSet
-	ops   []op // for all records but those of the journal and the changes, whose keys need the revision
-	// records is the result of changedRecords.
-	records json.RawMessage
+	base    Rev // the revision of that state
+	now     time.Time
+	reads   reads
+	cs      ChangeSet
+	ops     []op            // for all records but those of the journal and the changes, whose keys need the revision
+	changed json.RawMessage // the result of changedRecords
 	cache   map[Key]any
 	took    time.Duration
 }
 
-// prepare runs a decision outside of the commit.
+// prepare runs a decision on a view of the published state, outside of the commit, and records what it reads.
 func (s *Store) prepare(ctx context.Context, d Decision) (*prepared, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -46,16 +45,17 @@ func (s *Store) prepare(ctx context.Context, d Decision) (*prepared, error) {
 	p := &prepared{cache: map[Key]any{}, reads: reads{keys: map[string]struct{}{}}}
 	return p, s.reading(func() error {
 		return s.db.read(func(r reader) error {
+			// Read the revision before reads are recorded: each change writes its key, so the decision would always be stale.
 			p.base, p.now = (&View{r: r}).Revision(), s.opt.Now()
 			began := time.Now()
 			r.reads = &p.reads
 			err := recoverPanic("a decision", func() (err error) {
 				v := &View{r: r, now: p.now, cache: p.cache}
 				if p.cs, err = d(v); err == nil {
-					p.ops, err = operations(v, p.cs.ofJournal(false), 0)
+					p.ops, err = operations(v, p.cs.recordPart(), 0)
 				}
 				if err == nil && v.hasFollowers() {
-					p.records, err = changedRecords(v, &p.cs)
+					p.changed, err = changedRecords(v, &p.cs)
 				}
 				return err
 			})
@@ -65,9 +65,9 @@ func (s *Store) prepare(ctx context.Context, d Decision) (*prepared, error) {
 	})
 }
 
-// opsAt returns the operations for the revision rev, like committer.decide.
+// opsAt returns the operations for the revision rev, like committer.decide. It sets the revision in the values of p.ops.
 func (p *prepared) opsAt(c *committer, r reader, rev Rev) (hasChange bool, ops []op, err error) {
-	hasChange, ops, err = c.revisionOps(&View{r: r, now: p.now, cache: p.cache}, p.cs, p.records, rev)
+	hasChange, ops, err = c.revisionOps(&View{r: r, now: p.now, cache: p.cache}, p.cs, p.changed, rev)
 	for _, o := range p.ops { // values of the indexes and of the calendar have no revision
 		if o.value != nil && o.bucket != calendarBucket && o.bucket != bySlice && o.bucket != byExpiry {
 			stamp(o.value, rev)
@@ -76,12 +76,12 @@ func (p *prepared) opsAt(c *committer, r reader, rev Rev) (hasChange bool, ops [
 	return hasChange, append(ops, p.ops...), err
 }
 
-// reads are what a decision rests on.
+// reads are what a decision depends on.
 type reads struct {
 	keys   map[string]struct{} // bucket, 0, key
 	ranges []keyRange
 	holds  []func(*am.Hold) bool // see View.CalendarOf
-	others []func() bool         // see View.RestOn
+	others []func() bool         // see View.DependOn
 }
 
 // keyRange are the keys from first to last that begin with prefix. If last is nil, there is no last
@@ -113,8 +113,8 @@ func (r *reads) addRange(bucket string, prefix, first []byte) (end func(last []b
 	return func(last []byte) { r.ranges[i].last = bytes.Clone(last) }
 }
 
-// concern reports whether the operation o has changed what was read.
-func (r *reads) concern(o *op) bool {
+// concerned reports whether the operation o has changed what was read.
+func (r *reads) concerned(o *op) bool {
 	if _, ok := r.keys[readKey(o.bucket, o.key)]; ok {
 		return true
 	}
@@ -138,15 +138,15 @@ func (r *reads) concern(o *op) bool {
 	return false
 }
 
-// RestOn says that the decision rests on something outside of the store, such as settings. If
+// DependOn says that the decision depends on something outside of the store, such as settings. If
 // unchanged returns false when the changes are about to be written, the decision runs again.
-func (v *View) RestOn(unchanged func() bool) {
+func (v *View) DependOn(unchanged func() bool) {
 	if r := v.r.reads; r != nil {
 		r.others = append(r.others, unchanged)
 	}
 }
 
-// CalendarOf does what Calendar does. The decision then rests on the entries for which concerns
+// CalendarOf does what Calendar does. The decision then depends on the entries for which concerns
 // returns true: if one of these is added or replaced before the decision's changes are written, the
 // decision runs again. It need not do so when an entry is deleted, because then there is only more
 // room. concerns is called after the decision, in the commit, and must be quick.
@@ -190,8 +190,8 @@ func (r *recent) removeAfter(rev Rev) {
 	r.list = r.list[:n]
 }
 
-// allow reports whether nothing has changed on which p rests.
-func (r *recent) allow(p *prepared) bool {
+// allows reports whether nothing has changed on which p depends.
+func (r *recent) allows(p *prepared) bool {
 	if p.base < r.since {
 		return false
 	}
@@ -201,7 +201,7 @@ func (r *recent) allow(p *prepared) bool {
 		}
 	}
 	for i := len(r.list) - 1; i >= 0 && r.list[i].rev > p.base; i-- {
-		if p.reads.concern(&r.list[i].op) {
+		if p.reads.concerned(&r.list[i].op) {
 			return false
 		}
 	}

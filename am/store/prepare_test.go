@@ -50,7 +50,7 @@ func TestPreparedDecisions(t *testing.T) {
 		{"a component that became free", func(v *View) error { return v.CalendarOf(all, all) }, remove("old"), false},
 		{"settings that have changed", func(v *View) error {
 			was := settings
-			v.RestOn(func() bool { return settings == was })
+			v.DependOn(func() bool { return settings == was })
 			return nil
 		}, func(*View) (cs ChangeSet, err error) { settings++; return cs, nil }, true},
 		{"nothing", func(*View) error { return nil }, put(changed), false},

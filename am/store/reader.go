@@ -36,17 +36,17 @@ type op struct {
 }
 
 // reader reads one transaction. Its results are valid only during the transaction and must not
-// be changed. At a damaged or missing page, a reader panics with a value of type broken.
+// be changed. At a damaged or missing page, a reader panics with a value of type damagePanic.
 type reader struct {
 	top   *bbolt.Bucket
 	reads *reads // gets what is read; may be nil
 }
 
-type broken struct{ error }
+type damagePanic struct{ error }
 
 func panicAsBroken() {
 	if p := recover(); p != nil {
-		panic(broken{damage(p)})
+		panic(damagePanic{damage(p)})
 	}
 }
 

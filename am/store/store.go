@@ -111,7 +111,7 @@ func openStore(path string, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	if db.ahead = o.Ahead; o.Write != nil {
-		db.commit = func(tx *bbolt.Tx) error {
+		db.commitTx = func(tx *bbolt.Tx) error {
 			err := o.Write(tx.Commit)
 			if err != nil {
 				_ = tx.Rollback() // if Write has not called write
@@ -131,7 +131,7 @@ func openStore(path string, o Options) (_ *Store, err error) {
 	return start(db, o)
 }
 
-// start closes the database if it fails.
+// start returns a Store of an open database and starts its committer. It closes the database if it fails.
 func start(db *database, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -157,8 +157,8 @@ func (s *Store) run(c *committer) {
 	defer close(s.done)
 	var group []*pending
 	for p := s.queue.wait(); p != nil; p = s.queue.wait() {
-		if company := len(group); company > 1 {
-			for waiting := -1; waiting < s.queue.len() && waiting < company; runtime.Gosched() {
+		if lastSize := len(group); lastSize > 1 {
+			for waiting := -1; waiting < s.queue.len() && waiting < lastSize; runtime.Gosched() {
 				waiting = s.queue.len()
 			}
 		}
@@ -168,7 +168,7 @@ func (s *Store) run(c *committer) {
 				break
 			}
 		}
-		s.queue.putBack(c.commit(group))
+		s.queue.putBack(c.commitGroup(group))
 	}
 }
 
