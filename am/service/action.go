@@ -33,29 +33,29 @@ var goals = map[am.Event]am.Goal{
 func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Grant, t Targets, action am.Event, o ActionOptions) (Outcome, error) {
 	var accounts []am.Account
 	var slivers int // number of the slice's live slivers
-	var prepare func(*store.View, urn.URN) error
+	var beforeAll func(*store.View, urn.URN) error
 	if action == am.ActionUpdateUsers {
-		prepare = func(v *store.View, slice urn.URN) (err error) {
+		beforeAll = func(v *store.View, slice urn.URN) (err error) {
 			accounts, slivers, err = nameAccounts(v, slice, o.Users)
 			return err
 		}
 	}
 	var setups continuation
-	var finish func(*store.View, *store.ChangeSet, []am.Sliver) error
+	var afterAll func(*store.View, *store.ChangeSet, []am.Sliver) error
 	if action == am.ActionSetup {
-		prepare = func(*store.View, urn.URN) error { // a decision may run more than once
+		beforeAll = func(*store.View, urn.URN) error { // a decision may run more than once
 			setups = continuation{o.Call, s.hasStages, map[urn.URN]bool{}, map[string]bool{}}
 			return nil
 		}
-		finish = func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error {
-			return setups.others(v, cs, before)
+		afterAll = func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error {
+			return setups.reopenOthers(v, cs, before)
 		}
 	}
 	out, err := s.run(ctx, change{
-		event: string(action), grant: g, targets: t, call: o.Call, finish: finish,
+		event: string(action), grant: g, targets: t, call: o.Call, afterAll: afterAll,
 		onlyState: am.Provisioned,
 		errNone:   am.Errorf(am.Unsupported, "%s is not possible: no sliver of slice %s is provisioned; Provision it first", action, t.Slice).About(t.Slice),
-		prepare:   prepare,
+		beforeAll: beforeAll,
 		apply: func(v *store.View, cs *store.ChangeSet, _ *resolved, x *am.Sliver) error {
 			status, err := am.Next(x.Status, action)
 			if err != nil {
@@ -71,7 +71,7 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 			}
 			switch {
 			case action == am.ActionSetup:
-				return setups.sliver(v, cs, x, status)
+				return setups.reopenFailed(v, cs, x, status)
 			case action == am.ActionUpdateUsers && status == x.Status: // while its setup goes on
 			case status == x.Status: // no change
 				return nil
@@ -92,7 +92,7 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 			// is ready again at once, and it still gets the desired accounts.
 			goal, ok := goals[action]
 			if t, _, err := v.Task(x.URN); err == nil && action == am.ActionUpdateUsers && status.Operational == am.Configuring {
-				goal = t.Goal // which the task of the update replaces
+				goal = t.Goal // PutTask replaces that task, so its work must go on
 			}
 			if ok {
 				queueTask(cs, v, x, goal, o.Call)

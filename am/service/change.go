@@ -39,15 +39,15 @@ type change struct {
 	// nil, the method changes all slivers.
 	onlyState am.AllocationState
 	errNone   error
-	// prepare runs before the first apply. It prepares data for apply, and checks the parts of
+	// beforeAll runs before the first apply. It prepares data for apply, and checks the parts of
 	// the call that do not depend on slivers. It may be nil.
-	prepare func(v *store.View, slice urn.URN) error
+	beforeAll func(v *store.View, slice urn.URN) error
 	// apply changes one sliver and adds the change to the change set. It must add nothing if it
 	// returns an error.
 	apply func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error
-	// finish adds changes for the changed slivers; before has their previous records. It may be
-	// nil.
-	finish func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error
+	// afterAll runs after the last apply, and adds changes for the changed slivers; before has their
+	// previous records. It may be nil.
+	afterAll func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error
 }
 
 // checkBusy returns a Busy error if a sliver is in a dry run, unless inDryRun is set.
@@ -60,6 +60,7 @@ func (c *change) checkBusy(v *store.View, slivers ...am.Sliver) error {
 	return nil
 }
 
+// commitOf returns the method that commits c.
 func (s *Service) commitOf(c *change) func(context.Context, credentials.Grant, store.Decision) error {
 	if c.isUrgent {
 		return s.commitUrgent
@@ -67,8 +68,9 @@ func (s *Service) commitOf(c *change) func(context.Context, credentials.Grant, s
 	return s.commit
 }
 
-// run commits the change, with a journal entry if anything has changed. The outcome has a report
-// for every sliver that the call names.
+// run applies the change to each sliver that the call names, in one decision, and commits it with a journal entry
+// if anything has changed. With best effort it fails only if no sliver could be changed, and the outcome has the
+// reasons of the others. The outcome has a report for every sliver that the call names.
 func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 	var out Outcome
 	err := s.commitOf(&c)(ctx, c.grant, func(v *store.View) (store.ChangeSet, error) {
@@ -85,14 +87,14 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 				return cs, cmp.Or(c.checkBusy(v, all...), c.errNone)
 			}
 		}
-		if c.prepare != nil {
-			if err := c.prepare(v, r.slice); err != nil {
+		if c.beforeAll != nil {
+			if err := c.beforeAll(v, r.slice); err != nil {
 				return cs, err
 			}
 		}
 		out = Outcome{Slice: r.slice}
 		var before, changed []am.Sliver
-		var refusal error
+		var firstRefusal error
 		for _, x := range r.slivers {
 			after := x
 			err := c.checkBusy(v, x)
@@ -102,14 +104,14 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 			if err != nil {
 				if !c.call.BestEffort || am.CodeOf(err) == am.ErrorCode {
 					if e, ok := errors.AsType[*am.Error](err); ok && !c.call.BestEffort && c.call.API == 3 && len(r.slivers) > 1 {
-						named := *e
-						named.Msg += "; nothing was changed: geni_best_effort=true changes the slivers that allow it"
-						err = &named
+						hinted := *e
+						hinted.Msg += "; nothing was changed: geni_best_effort=true changes the slivers that allow it"
+						err = &hinted
 					}
 					return store.ChangeSet{}, err
 				}
-				if refusal == nil {
-					refusal = err
+				if firstRefusal == nil {
+					firstRefusal = err
 				}
 				out.Slivers = append(out.Slivers, Report{Sliver: x, Failed: err.Error()})
 				continue
@@ -117,18 +119,18 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 			before, changed = append(before, x), append(changed, after)
 			out.Slivers = append(out.Slivers, Report{Sliver: after})
 		}
-		if len(changed) == 0 && refusal != nil {
-			return store.ChangeSet{}, refusal
+		if len(changed) == 0 && firstRefusal != nil {
+			return store.ChangeSet{}, firstRefusal
 		}
 		out.Slivers = append(out.Slivers, r.absent(v.Now())...)
-		if cs.Empty() && c.finish == nil {
+		if cs.Empty() && c.afterAll == nil {
 			return cs, nil
 		}
 		if err := countChange(&cs, v, r.slice); err != nil {
 			return store.ChangeSet{}, err
 		}
-		if c.finish != nil {
-			if err := c.finish(v, &cs, before); err != nil {
+		if c.afterAll != nil {
+			if err := c.afterAll(v, &cs, before); err != nil {
 				return store.ChangeSet{}, err
 			}
 		}

@@ -19,7 +19,8 @@ const (
 )
 
 // define stores a document whose templates only define what later requests of the slice refer to.
-// It stores nothing for a request without templates.
+// It stores nothing for a request without templates. It sets a.definedUntil, up to which the slice keeps all of
+// its definitions.
 func (a *attempt) define(v *store.View, cs *store.ChangeSet) error {
 	if len(a.request.Expanded) == 0 {
 		return nil
@@ -27,7 +28,7 @@ func (a *attempt) define(v *store.View, cs *store.ChangeSet) error {
 	if err := countChange(cs, v, a.slice); err != nil {
 		return err
 	}
-	rec := cs.Slices[len(cs.Slices)-1]
+	rec := cs.Slices[len(cs.Slices)-1] // which countChange has added
 	now := v.Now().UTC()
 	if end := earliest(now.Add(a.cfg.Leases.ProvisionedMax), a.until); end.After(rec.DefinedUntil) {
 		rec.DefinedUntil = end

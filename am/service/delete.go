@@ -22,7 +22,7 @@ func (s *Service) Delete(ctx context.Context, g credentials.Grant, t Targets, c 
 			x.Status, err = am.Next(x.Status, am.EventDelete)
 			return err
 		},
-		finish: func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error {
+		afterAll: func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error {
 			if !t.Slice.IsZero() {
 				if err := lease.Undefine(v, cs, t.Slice); err != nil {
 					return err

@@ -9,7 +9,7 @@
 //	Grant, Targets ─ resolve ─> slivers ─ am.Next, binder.Bind ─> ChangeSet ─> Commit ─> Outcome
 //
 // SetInventory replaces the inventory between two writes. A decision that has seen the older inventory
-// runs again, so each change rests on one inventory. The record of a sliver keeps what was reserved, even if the inventory
+// runs again, so each change depends on one inventory. The record of a sliver keeps what was reserved, even if the inventory
 // changes later.
 //
 // No method acts on a sliver before Grant.Over has confirmed the right to its slice; most

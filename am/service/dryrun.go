@@ -93,7 +93,7 @@ func (a *attempt) probe(ctx context.Context) error {
 	}
 }
 
-// refusals runs one dry run.
+// refusals runs one dry run for the slivers of the attempt, and returns what providers have refused.
 func (a *attempt) refusals(ctx context.Context) (refused []refusal, err error) {
 	beingRemoved, err := a.beingRemoved()
 	if err != nil {
@@ -195,8 +195,9 @@ func (a *attempt) confirm(ctx context.Context) error {
 	return err
 }
 
-// bindAgain binds a change again for its confirmation, with the new slivers where was has them,
-// since the slice and the site may have changed during the dry run.
+// bindAgain sets the slivers of a for the confirmation: those that was has reserved. A change is bound again, since
+// the slice and the site may have changed during the dry run. Then bind counts the reserved slivers as kept, so
+// bindAgain removes them from a.kept; if the order of the slivers differs now, it fails with Busy.
 func (a *attempt) bindAgain(v *store.View, was *attempt) error {
 	if len(was.kept) == 0 {
 		a.slivers = slices.Clone(was.slivers)
@@ -221,7 +222,7 @@ func (a *attempt) bindAgain(v *store.View, was *attempt) error {
 	return nil
 }
 
-// release works even if the caller has disconnected. Slivers that Shutdown has frozen stay for
+// release releases the slivers that the dry run was about, even if the caller has disconnected. Slivers that Shutdown has frozen stay for
 // inspection. If the commit fails, the slivers stay until their short lease ends. A preview has
 // nothing to release.
 func (a *attempt) release(ctx context.Context) {
@@ -240,7 +241,8 @@ func (a *attempt) release(ctx context.Context) {
 	})
 }
 
-// reasons omits duplicates: a refused link causes the same reason for each of its nodes.
+// reasons returns the reasons of the refusals without duplicates: a refused link causes the same reason for each of
+// its nodes.
 func reasons(req *rspec.Request, refused []refusal) (out []binder.Reason) {
 	for _, r := range refused {
 		if reason := r.reason(req); !slices.Contains(out, reason) {

@@ -27,7 +27,8 @@ type endings struct {
 	texts  map[string]string // by the slice's key
 }
 
-// fromJournal returns "" if no entry that it has read is about an end of the slice's slivers.
+// fromJournal returns the text about the end of the slice's last slivers; "" if no entry that it has read is about
+// one. It first reads the entries since its last call.
 func (n *endings) fromJournal(v *store.View, slice urn.URN) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,7 +105,7 @@ func (s *Service) withHistory(err error) error {
 	return &full
 }
 
-// describe is for a slice without live slivers. If slivers have expired and are not released yet,
+// describe returns the text about the end of a slice that has no live slivers. If slivers have expired and are not released yet,
 // the text is about them. Otherwise it comes from the journal.
 func (n *endings) describe(v *store.View, slice urn.URN) (string, error) {
 	all, err := v.SliversOf(slice)

@@ -121,7 +121,8 @@ func (a *attempt) requestNames() Known {
 	return known
 }
 
-// readKnown also returns the documents of the slice that have templates, the oldest first.
+// readKnown returns the names of the request and its slice, and the documents of the slice that have templates, the
+// oldest first. It checks the call, sets a.basis, and reserves the memory of the documents.
 func (a *attempt) readKnown() (known Known, documents []am.Document, err error) {
 	known = a.requestNames()
 	err = a.cfg.Store.Read(func(v *store.View) error {
@@ -182,9 +183,10 @@ func (a *attempt) readKnown() (known Known, documents []am.Document, err error) 
 	return known, documents, err
 }
 
-// compile adds the warnings to the notices.
+// compile compiles the templates of the request in their order; each may refer to those before it. It adds their
+// warnings to the notices.
 func (a *attempt) compile(known Known) (results []rspec.Expansion, err error) {
-	all, made, size := a.request.Templates, map[string]int{}, 0 // made has the template of each link
+	all, templateOf, size := a.request.Templates, map[string]int{}, 0 // templateOf has the number of the template of each link
 	limit, _ := a.request.Options().Limits.PerSlice()
 	for i, t := range all {
 		label := func(p rspec.Problem) string {
@@ -209,10 +211,10 @@ func (a *attempt) compile(known Known) (results []rspec.Expansion, err error) {
 		}
 		results = append(results, x)
 		for _, link := range x.Links {
-			if number, ok := made[link]; ok {
+			if number, ok := templateOf[link]; ok {
 				return nil, am.Errorf(am.BadArgs, "template %d: its link %.80q is also one of template %d; deploy all nodes of a network in one template, or send template %d in a later request", i+1, link, number, i+1)
 			}
-			made[link] = i + 1
+			templateOf[link] = i + 1
 		}
 		known.Earlier, known.Nodes = append(known.Earlier, t), append(known.Nodes, x.Nodes...)
 	}

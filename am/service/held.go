@@ -56,7 +56,7 @@ func clientIDsOf(req *rspec.Request) (c clientIDs) {
 	return c
 }
 
-// readContent finds the client_ids of the request that the slice uses already. Released and
+// readContent returns what the slice holds, with the client_ids of the request that it uses already. Released and
 // expired slivers do not count. In a change, slivers with the client_id of a requested node are
 // kept, and the links at them are joined by other slivers.
 func (a *attempt) readContent(v *store.View) (*sliceContent, error) {
@@ -84,14 +84,14 @@ func (a *attempt) readContent(v *store.View) (*sliceContent, error) {
 		return nil, err
 	}
 	h := &sliceContent{live: live, kept: kept, names: map[name]urn.URN{}, joined: map[string][]binder.LinkEnd{}, links: map[string]bool{}}
-	count := func(document string) error {
+	countDocument := func(document string) error {
 		head, err := v.DocumentHead(document)
 		h.bytes += head.Bytes
 		h.elements += head.Elements
 		return err
 	}
 	for _, id := range rec.Definitions {
-		if err := count(id); err != nil {
+		if err := countDocument(id); err != nil {
 			return nil, err
 		}
 	}
@@ -103,32 +103,32 @@ func (a *attempt) readContent(v *store.View) (*sliceContent, error) {
 	documents := map[string]bool{}
 	for i := range live {
 		x := &live[i]
-		hold := func(kind, clientID string) {
+		noteUse := func(kind, clientID string) {
 			if n := (name{kind, clientID}); c.has[n] {
 				h.names[n] = x.URN
 			}
 		}
-		hold("node", x.ClientID)
+		noteUse("node", x.ClientID)
 		for _, in := range x.Interfaces {
-			hold("interface", in.ClientID)
+			noteUse("interface", in.ClientID)
 			if in.Link != "" {
 				h.links[in.Link] = true
 			}
 			if joins[in.Link] {
 				h.joined[in.Link] = append(h.joined[in.Link], binder.LinkEnd{Interface: in, Component: x.Component})
 			} else {
-				hold("link", in.Link)
+				noteUse("link", in.Link)
 			}
 			h.addresses = append(h.addresses, in.Addresses...)
 		}
 		for _, link := range x.CopiedLinks {
-			hold("link", link)
+			noteUse("link", link)
 		}
 		if documents[x.Document] {
 			continue
 		}
 		documents[x.Document] = true
-		if err := count(x.Document); err != nil {
+		if err := countDocument(x.Document); err != nil {
 			return nil, err
 		}
 	}

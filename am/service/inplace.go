@@ -71,7 +71,8 @@ func (s *Service) checkChange(v *store.View, was, x *am.Sliver) error {
 	return nil
 }
 
-// changeSliver stores a kept sliver, and makes the runner change its node if that differs.
+// changeSliver stores a kept sliver, and makes the runner change its node if the provider must change it. A task that
+// waits keeps its goal, since the new task replaces it. A node that is off is changed when it is started.
 func (s *Service) changeSliver(v *store.View, cs *store.ChangeSet, was, x *am.Sliver, call Call) error {
 	if !isChangedNode(was, x) {
 		cs.PutSliver(*x)
@@ -106,7 +107,7 @@ func (s *Service) changeSliver(v *store.View, cs *store.ChangeSet, was, x *am.Sl
 	return nil
 }
 
-// probed returns what providers are asked about: the new slivers, and those that they must change.
+// probed returns what providers are asked about in a dry run: the new slivers, and those that they must change.
 func (a *attempt) probed() (b binder.Binding, slivers []am.Sliver) {
 	for i, x := range a.slivers {
 		if was := a.kept[x.ClientID]; was != nil {

@@ -28,7 +28,7 @@ type Preview struct {
 }
 
 // Preview does what Allocate does up to the reservation, as if the site had no slivers. It reads and
-// writes no store, and knows no limits of users.
+// writes no store, and does not apply the limits of users.
 //
 // Errors: those of Allocate that depend on the request, the inventory or the plan of maintenance.
 func (s *Service) Preview(ctx context.Context, req *rspec.Request, slice urn.URN) (p Preview, err error) {
@@ -66,12 +66,13 @@ func (s *Service) Preview(ctx context.Context, req *rspec.Request, slice urn.URN
 	return p, err
 }
 
+// bindEmptySite binds the request as if no sliver held anything.
 func (a *attempt) bindEmptySite() error {
 	a.inventory = a.Inventory()
 	return a.choose(&sliceContent{}, time.Now().UTC(), func(func(*am.Hold) bool) policy.Calendar { return func(func(*am.Hold) bool) error { return nil } })
 }
 
-// checkWithout fails for a sliver in Without that is not among the live ones of the slice.
+// checkWithout fails if options.Without names a sliver that is not a live one of the slice.
 func (a *attempt) checkWithout(v *store.View) error {
 	if len(a.without) == 0 {
 		return nil
@@ -98,8 +99,8 @@ func (a *attempt) remaining(v *store.View) ([]am.Sliver, error) {
 	return slices.DeleteFunc(live, func(x am.Sliver) bool { return a.without[x.URN.Key()] }), err
 }
 
-// calendar leaves out what the slivers in Without hold. The decision rests on the entries for which
-// concerns returns true.
+// calendar returns the calendar without what the slivers in options.Without hold. The decision depends on the entries
+// for which concerns returns true (see View.CalendarOf).
 func (a *attempt) calendar(v *store.View, concerns func(*am.Hold) bool) policy.Calendar {
 	return func(f func(*am.Hold) bool) error {
 		return v.CalendarOf(concerns, func(h *am.Hold) bool { return a.without[string(h.Sliver)] || f(h) })

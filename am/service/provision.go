@@ -56,7 +56,7 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 		event: "Provision", grant: g, targets: t, call: o.Call,
 		onlyState: am.Allocated,
 		errNone:   am.Errorf(am.SearchFailed, "all slivers of slice %s are provisioned already", t.Slice).About(t.Slice),
-		prepare: func(v *store.View, slice urn.URN) (err error) {
+		beforeAll: func(v *store.View, slice urn.URN) (err error) {
 			cut = shortenedLeases{}
 			if err := s.checkLockdown(); err != nil {
 				return err
@@ -107,8 +107,9 @@ type provisioning struct {
 	call Call
 }
 
-// provision sets the sliver to geni_pending_allocation and queues the task to create it. The
-// caller must store the sliver.
+// provision sets the sliver to geni_pending_allocation, with the end of its lease and its desired state, and queues
+// the task to create it. The caller must store the sliver. It fails if the component is under maintenance or the
+// policy forbids the lease.
 func (s *Service) provision(v *store.View, cs *store.ChangeSet, x *am.Sliver, p provisioning) error {
 	status, err := am.Next(x.Status, am.EventProvision)
 	if err != nil {

@@ -32,7 +32,7 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 	var cut shortenedLeases
 	out, err := s.run(ctx, change{
 		event: "Renew", text: "until " + until.Format(time.RFC3339), grant: g, targets: t, call: o.Call, joins: true,
-		prepare: func(v *store.View, slice urn.URN) error {
+		beforeAll: func(v *store.View, slice urn.URN) error {
 			cut = shortenedLeases{}
 			permit = s.cfg.Policy.For(g.Caller(), slice)
 			if !until.After(v.Now()) {
@@ -47,7 +47,7 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 			}
 			now := v.Now().UTC()
 			latest := s.latest(now, r.until, x)
-			by := s.limitedBy(latest, r.until)
+			by := s.limitName(latest, r.until)
 			if until.After(x.Expires) { // no rule forbids a shorter lease
 				latest, by = permit.Latest(now, x.Created, latest, by)
 				latest = earliest(latest)
@@ -83,9 +83,9 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 	return out, err
 }
 
-// limitedBy names the limit of a renewal. The limit is the site's if latest is before the end of
+// limitName returns the text for what limits a renewal. The limit is the site's if latest is before the end of
 // the credential, else it is the credential.
-func (s *Service) limitedBy(latest, credential time.Time) string {
+func (s *Service) limitName(latest, credential time.Time) string {
 	if latest.Before(credential.Truncate(time.Second)) {
 		return "the limit of this aggregate"
 	}

@@ -116,7 +116,8 @@ func (a *attempt) freeMemory() {
 	}
 }
 
-// run tries again, from the start, if another call changes the slice while templates are compiled.
+// run makes the reservation. It tries again, from the start, if another call changes the slice while templates are
+// compiled.
 func (a attempt) run(ctx context.Context) (out Outcome, err error) {
 	a.without = make(map[string]bool, len(a.options.Without))
 	for _, u := range a.options.Without {
@@ -199,7 +200,7 @@ func mayBeInUse(err error) bool {
 	return unsatisfied || am.CodeOf(err) == am.Refused
 }
 
-// endLeases reports whether it has released any sliver.
+// endLeases releases the slivers whose leases have ended, and reports whether there were any.
 func (s *Service) endLeases(ctx context.Context) bool {
 	over := false
 	err := s.cfg.Store.Read(func(v *store.View) error {
@@ -298,7 +299,8 @@ func (a *attempt) bindOnce(ctx context.Context) error {
 	})
 }
 
-// store also provisions the slivers if a.create is set.
+// store adds the slivers with their leases to cs: new ones, which it provisions if a.create is set, and kept ones with
+// their changes. It also adds the journal entry, and deletes documents that no sliver uses any more.
 func (a *attempt) store(v *store.View, cs *store.ChangeSet) error {
 	var before []am.Sliver
 	for i := range a.slivers {
@@ -331,8 +333,8 @@ func (a *attempt) store(v *store.View, cs *store.ChangeSet) error {
 	return nil
 }
 
-// bind makes a sliver for each node; none for an empty request. In a change, these are also the
-// kept ones.
+// bind sets a.slivers to a sliver for each node, with its lease; none for an empty request. In a change, these are
+// also the kept ones. It stores nothing, and begins anew each time that the decision runs.
 func (a *attempt) bind(v *store.View) error {
 	a.inventory, a.binding, a.slivers, a.kept, a.others = a.Inventory(), binder.Binding{}, nil, nil, nil
 	a.mustProbe = false
@@ -382,7 +384,9 @@ func (a *attempt) bind(v *store.View) error {
 }
 
 // choose binds the request beside what the slice holds, and makes a sliver for each node, with its
-// setup but without its lease. It is the part that depends on the request.
+// setup but without its lease. It sets a.binding, a.slivers, a.kept, a.others and a.mustProbe.
+// calendar(concerns) returns the calendar for which the decision is run again if an entry for which concerns
+// returns true is added.
 func (a *attempt) choose(held *sliceContent, now time.Time, calendar func(concerns func(*am.Hold) bool) policy.Calendar) (err error) {
 	if err := held.checkClientIDs(a.clientIDs); err != nil {
 		return err
@@ -401,8 +405,8 @@ func (a *attempt) choose(held *sliceContent, now time.Time, calendar func(concer
 		}
 	}
 	// The lease can be renewed, so the end of the interval is open.
-	bound := calendar(func(h *am.Hold) bool { return a.binding.Takes(h) }) // called in the commit, when a.binding is set
-	a.binding, err = binder.Bind(a.bindable, now, time.Time{}, &binder.View{Inventory: a.inventory, Plan: a.plan.Load(), Calendar: bound, Now: now})
+	entries := calendar(func(h *am.Hold) bool { return a.binding.Takes(h) }) // called in the commit, when a.binding is set
+	a.binding, err = binder.Bind(a.bindable, now, time.Time{}, &binder.View{Inventory: a.inventory, Plan: a.plan.Load(), Calendar: entries, Now: now})
 	if err != nil {
 		return err
 	}

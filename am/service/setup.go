@@ -87,9 +87,9 @@ type continuation struct {
 	documents map[string]bool // of the slivers whose plan goes on
 }
 
-// sliver makes the failed steps of a sliver run again, and gives it the status. It changes nothing if the sliver's steps are
+// reopenFailed makes the failed steps of a sliver run again, and gives it the status. It changes nothing if the sliver's steps are
 // done or still run.
-func (c *continuation) sliver(v *store.View, cs *store.ChangeSet, x *am.Sliver, status am.Status) error {
+func (c *continuation) reopenFailed(v *store.View, cs *store.ChangeSet, x *am.Sliver, status am.Status) error {
 	c.called[x.URN] = true
 	failed := x.FailedStep()
 	if x.Status.Operational == am.Failed && failed < 0 {
@@ -109,8 +109,9 @@ func (c *continuation) sliver(v *store.View, cs *store.ChangeSet, x *am.Sliver, 
 	return nil
 }
 
-// others continues the plans on the other slivers of the documents.
-func (c *continuation) others(v *store.View, cs *store.ChangeSet, before []am.Sliver) error {
+// reopenOthers continues the plans on the other slivers of the documents. Call it after reopenFailed of all
+// slivers of the call.
+func (c *continuation) reopenOthers(v *store.View, cs *store.ChangeSet, before []am.Sliver) error {
 	if len(c.documents) == 0 {
 		return nil
 	}
