@@ -19,8 +19,8 @@ const maxOutput = 2048
 
 type command struct{ *Hook }
 
-// send returns when no process of the executable's group is alive. Exit status 0 means that
-// the event was taken.
+// send runs the executable with the event as its input. It returns when no process of the executable's group is alive.
+// Exit status 0 means that the event was taken.
 func (c *command) send(ctx context.Context, e Event) error {
 	text, err := json.Marshal(e)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 // maxText limits an error text in an event, in bytes.
 const maxText = 2048
 
-// posted is an event of a change.
-type posted struct {
+// changeEvent is an event of a change.
+type changeEvent struct {
 	// position is the event's position in the changes.
 	position string
 	slice    string // its key
@@ -28,10 +28,10 @@ type posted struct {
 }
 
 // eventsOf returns the events that a change causes, always the same and in the same order.
-func eventsOf(site string, c *store.Change) []posted {
+func eventsOf(site string, c *store.Change) []changeEvent {
 	o := &events{site: site, change: c, causes: causes(c.Journal)}
 	for _, m := range c.Messages {
-		o.posted = append(o.posted, posted{m.ID, m.Slice.Key(), func(h *Hook) bool { return slices.Contains(m.To, h.Name) }, m.Text})
+		o.list = append(o.list, changeEvent{m.ID, m.Slice.Key(), func(h *Hook) bool { return slices.Contains(m.To, h.Name) }, m.Text})
 	}
 	for _, x := range c.Slices {
 		o.compareSlice(x)
@@ -42,7 +42,7 @@ func eventsOf(site string, c *store.Change) []posted {
 	for _, x := range c.Slivers {
 		o.compareSliver(x)
 	}
-	return o.posted
+	return o.list
 }
 
 // events collects the events of a change.
@@ -50,13 +50,13 @@ type events struct {
 	site   string
 	change *store.Change
 	causes map[string]*am.JournalEntry
-	posted []posted
+	list   []changeEvent
 }
 
 // setupKinds are the kinds of events that are made from journal entries, by the event of the entry.
 var setupKinds = map[string]Kind{am.EventStepFailed: StepFailed, am.EventStageEnded: StageEnded}
 
-// causes leaves out entries about setups, which change no state.
+// causes returns the last entry about each slice and sliver, by key, without entries about setups, which change no state.
 func causes(journal []am.JournalEntry) map[string]*am.JournalEntry {
 	m := map[string]*am.JournalEntry{}
 	for i := range journal {
@@ -82,7 +82,7 @@ func (o *events) compareSlice(x store.Diff[am.Slice]) {
 	}
 }
 
-// postSetup posts the event of a journal entry about a setup.
+// postSetup adds the event of a journal entry about a setup; none for another entry.
 func (o *events) postSetup(entry *am.JournalEntry) {
 	kind, ok := setupKinds[entry.Event]
 	if !ok {
@@ -98,7 +98,7 @@ func (o *events) postSetup(entry *am.JournalEntry) {
 	}
 	addCause(&e, entry)
 	e.Text = shorten(entry.Text)
-	o.send(kind, entry.Slice, e, nil)
+	o.add(kind, entry.Slice, e, nil)
 }
 
 // isReserved reports whether the sliver is reserved: it is neither in a dry run nor
@@ -111,7 +111,7 @@ func hasState(s *am.Sliver, states ...am.OperationalState) bool {
 	return s != nil && s.Status.Allocation == am.Provisioned && slices.Contains(states, s.Status.Operational)
 }
 
-// compareSliver posts the events in the order of a sliver's life.
+// compareSliver adds the events of a changed sliver, in the order of a sliver's life.
 func (o *events) compareSliver(x store.Diff[am.Sliver]) {
 	was, now := x.Before, x.After
 	held := isReserved(was)
@@ -127,8 +127,9 @@ func (o *events) compareSliver(x store.Diff[am.Sliver]) {
 	if held && isReserved(now) && now.Status.Allocation == was.Status.Allocation && !now.Expires.Equal(was.Expires) {
 		o.postSliver(Renewed, now)
 	}
-	if isReserved(now) && isNotified(now) && !(was != nil && was.NotifiedEnd.Equal(now.NotifiedEnd) && was.NotifiedBefore == now.NotifiedBefore) {
-		o.expiring(was, now)
+	sameNotice := was != nil && now != nil && was.NotifiedEnd.Equal(now.NotifiedEnd) && was.NotifiedBefore == now.NotifiedBefore
+	if isReserved(now) && isNotified(now) && !sameNotice {
+		o.postExpiring(was, now)
 	}
 	if held && !isReserved(now) {
 		after := *was
@@ -148,8 +149,8 @@ func (o *events) compareSliver(x store.Diff[am.Sliver]) {
 // isNotified reports whether a hook was notified of the end of the current lease.
 func isNotified(s *am.Sliver) bool { return !s.NotifiedEnd.IsZero() && s.NotifiedEnd.Equal(s.Expires) }
 
-// expiring leaves out hooks that were notified before.
-func (o *events) expiring(was, now *am.Sliver) {
+// postExpiring adds the notice of the end of a lease, for the hooks that have not been notified of that end before.
+func (o *events) postExpiring(was, now *am.Sliver) {
 	again := was != nil && was.NotifiedEnd.Equal(now.NotifiedEnd)
 	after, before := now.NotifiedBefore, time.Duration(0)
 	if again {
@@ -163,13 +164,13 @@ func (o *events) postSliver(w Kind, s *am.Sliver) { o.post(w, s, nil) }
 func (o *events) postSlice(w Kind, s *am.Slice) {
 	e := Event{Slice: s.URN.String()}
 	addCause(&e, o.causes[s.URN.Key()])
-	o.send(w, s.URN, e, nil)
+	o.add(w, s.URN, e, nil)
 }
 
 func (o *events) post(w Kind, s *am.Sliver, accept func(*Hook) bool) {
 	e := eventOf(s)
 	addCause(&e, o.causes[s.URN.Key()])
-	o.send(w, s.Slice, e, accept)
+	o.add(w, s.Slice, e, accept)
 }
 
 // eventOf returns an event about a sliver, without kind and cause.
@@ -200,20 +201,20 @@ func addCause(e *Event, cause *am.JournalEntry) {
 
 func shorten(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "") }
 
-// send leaves out hooks for which accept returns false. A nil accept accepts all hooks.
-func (o *events) send(w Kind, slice urn.URN, e Event, accept func(*Hook) bool) {
+// add adds an event of the kind w. It is not for hooks for which accept returns false. A nil accept accepts all hooks.
+func (o *events) add(w Kind, slice urn.URN, e Event, accept func(*Hook) bool) {
 	e.At, e.Event, e.Site = o.change.At.UTC(), w, o.site
 	text, err := json.Marshal(e)
 	if err != nil {
 		panic(fmt.Sprintf("an event cannot be written: %v", err)) // impossible: it contains only texts and times
 	}
-	position := store.Position(o.change.Rev, len(o.posted))
-	o.posted = append(o.posted, posted{position, slice.Key(), func(h *Hook) bool { return h.wants(w) && (accept == nil || accept(h)) }, text})
+	position := store.Position(o.change.Rev, len(o.list))
+	o.list = append(o.list, changeEvent{position, slice.Key(), func(h *Hook) bool { return h.wants(w) && (accept == nil || accept(h)) }, text})
 }
 
-// event makes the event's id from its position and content, because a store restored from a backup
-// may use a position again.
-func (p *posted) event() (e Event, err error) {
+// event returns the event as it is sent. It makes the id from the position and content, because a store restored from a
+// backup may use a position again.
+func (p *changeEvent) event() (e Event, err error) {
 	if err := json.Unmarshal(p.text, &e); err != nil {
 		return e, fmt.Errorf("event %s cannot be read: %w", p.position, err)
 	}

@@ -236,7 +236,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("0000000000000001-0000", []byte(`{"event":"ready","at":"2030-01-02T12:00:00Z"}`))
 	f.Add("", []byte(`[`))
 	f.Fuzz(func(t *testing.T, id string, text []byte) {
-		e, err := (&posted{position: id, text: text}).event()
+		e, err := (&changeEvent{position: id, text: text}).event()
 		if err == nil && e.ID == "" {
 			t.Error("an event without an id")
 		}

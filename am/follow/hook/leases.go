@@ -11,7 +11,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// noticeTimes returns each duration once, shortest first.
+// noticeTimes returns how long before the end of a lease the hooks get Expiring: each duration once, shortest first.
 func noticeTimes(hooks []Hook) (all []time.Duration) {
 	for i := range hooks {
 		if hooks[i].wants(Expiring) {
@@ -36,6 +36,7 @@ func (r *Runner) dueNotice(s *am.Sliver, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
+// watchLeases notifies hooks of leases that will end, until ctx ends or the store is closed.
 func (r *Runner) watchLeases(ctx context.Context) {
 	if len(r.noticeTimes) == 0 {
 		return
@@ -60,6 +61,7 @@ func (r *Runner) watchLeases(ctx context.Context) {
 	}
 }
 
+// checkLeases marks the slivers for which a notice is due, in batches.
 func (r *Runner) checkLeases(ctx context.Context) error {
 	for {
 		var near []urn.URN
@@ -81,7 +83,7 @@ func (r *Runner) checkLeases(ctx context.Context) error {
 	}
 }
 
-// markExpiring only records the notice in each sliver. The events are made from this change.
+// markExpiring records the notice in each sliver for which it is due. The events are made from this change.
 func (r *Runner) markExpiring(ctx context.Context, slivers []urn.URN) error {
 	return r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, u := range slivers {

@@ -14,44 +14,49 @@ const cursorPrefix = "hook "
 
 func (h *Hook) cursor() string { return cursorPrefix + h.Name }
 
-// Follow makes the hooks follow the changes of the store: a new hook gets the events of later
-// changes only. It removes the cursors of hooks that are no longer configured. It must be called
-// by each program that changes the store, so that hooks get these changes, too.
+// Follow makes the hooks follow the changes of the store: it makes a cursor for each new hook, which gets the events
+// of later changes, and earlier ones only if a program of schema 4 has written them for it. It removes the cursors
+// of hooks that are no longer configured. It must be called by each program that changes the store, so that hooks get
+// these changes, too.
 func Follow(ctx context.Context, s *store.Store, hooks []Hook) error {
 	return s.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
-		missing := map[string]string{} // by cursor, where it begins
+		configured := map[string]bool{}
+		starts := map[string]string{} // the positions at which missing cursors begin, by the name of the cursor
 		for i := range hooks {
-			missing[hooks[i].cursor()] = store.Position(v.Revision()+1, 0)
+			configured[hooks[i].cursor()] = true
+			starts[hooks[i].cursor()] = store.Position(v.Revision()+1, 0)
 		}
-		known := map[string]bool{}
 		err = v.Cursors(cursorPrefix, func(c store.Cursor) bool {
-			name, _, _ := strings.Cut(c.Name, "\x00")
-			if _, ok := missing[name]; !ok && !known[name] {
+			name, _, _ := strings.Cut(c.Name, "\x00") // of a further cursor, that of its hook
+			delete(starts, name)
+			if !configured[name] {
 				cs.Remove(store.CursorKey(c.Name))
-				return true
 			}
-			delete(missing, name)
-			known[name] = true
 			return true
 		})
-		if err != nil || len(missing) == 0 {
+		if err != nil || len(starts) == 0 {
 			return cs, err
 		}
-		// The events of a program of schema 4 name their hooks.
-		err = v.ChangesFrom(0, func(c store.Change) bool {
-			for _, m := range c.Messages {
-				for _, name := range m.To {
-					if at, ok := missing[cursorPrefix+name]; ok {
-						missing[cursorPrefix+name] = min(at, store.Position(c.Rev, 0))
-					}
-				}
-			}
-			return len(c.Messages) > 0
-		})
-		for name, at := range missing {
+		err = startAtOldMessages(v, starts)
+		for name, at := range starts {
 			cs.PutCursor(name, at)
 		}
 		return cs, err
+	})
+}
+
+// startAtOldMessages makes cursors begin at the first event that a program of schema 4 has written for their hooks.
+// These events come before all others.
+func startAtOldMessages(v *store.View, starts map[string]string) error {
+	return v.ChangesFrom(0, func(c store.Change) bool {
+		for _, m := range c.Messages {
+			for _, name := range m.To {
+				if at, ok := starts[cursorPrefix+name]; ok {
+					starts[cursorPrefix+name] = min(at, store.Position(c.Rev, 0))
+				}
+			}
+		}
+		return len(c.Messages) > 0
 	})
 }
 
@@ -61,7 +66,7 @@ type reader struct {
 	next store.Rev // the first revision that was not read
 }
 
-// run returns store.ErrClosed if the store is closed.
+// run passes on events, and saves cursors, until ctx ends. It returns store.ErrClosed if the store is closed.
 func (r *reader) run(ctx context.Context) error {
 	if len(r.workers) == 0 {
 		<-ctx.Done()
@@ -137,7 +142,7 @@ func (r *Runner) reportLost(n int) {
 func (r *reader) save(ctx context.Context) error {
 	return r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, w := range r.workers {
-			if err := w.advance(v, &cs, entry{}); err != nil {
+			if err := w.advance(v, &cs, eventRef{}); err != nil {
 				return cs, err
 			}
 		}

@@ -39,7 +39,7 @@ type receiver struct {
 	client *http.Client // created at the first delivery
 }
 
-// send accepts any status 2xx as success.
+// send posts the event to the URL. It accepts any status 2xx as success.
 func (r *receiver) send(ctx context.Context, e Event) error {
 	body, err := json.Marshal(e)
 	if err != nil {

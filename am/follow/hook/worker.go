@@ -16,14 +16,15 @@ const retryDelay = time.Second
 // logPause is the minimum time between two log lines about a failing hook.
 const logPause = time.Minute
 
-type entry struct{ slice, id string }
+// eventRef names an event of a change: the key of its slice, and its position.
+type eventRef struct{ slice, position string }
 
 // backlog holds the positions of the events of a slice that a hook has yet to take, oldest
 // first. It is never empty.
 type backlog struct {
-	ids      []string
-	failures int       // failed deliveries of the first event
-	due      time.Time // when to deliver the first event again, if it failed
+	positions []string
+	failures  int       // failed deliveries of the first event
+	due       time.Time // when to deliver the first event again, if it failed
 }
 
 // worker delivers the events for one hook in order. An event that is not taken delays only
@@ -36,7 +37,7 @@ type worker struct {
 	// rev is the revision of events, the events of the last change of which the worker has
 	// delivered one. Only the goroutine of run uses them.
 	rev    store.Rev
-	events []posted
+	events []changeEvent
 
 	mu     sync.Mutex
 	cursor string // the position in the store at the start; all events before it are taken
@@ -66,7 +67,7 @@ func (w *worker) begin(v *store.View) (err error) {
 }
 
 // add adds the events of a change that the hook has yet to take.
-func (w *worker) add(rev store.Rev, list []posted) {
+func (w *worker) add(rev store.Rev, list []changeEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range list {
@@ -79,14 +80,14 @@ func (w *worker) add(rev store.Rev, list []posted) {
 			b = &backlog{}
 			w.waiting[e.slice] = b
 		}
-		b.ids = append(b.ids, e.position)
+		b.positions = append(b.positions, e.position)
 		wake(w.wake)
 	}
 	w.end = max(w.end, store.Position(rev+1, 0))
 }
 
 // needs reports whether the hook gets the event, and had not taken it at the start.
-func (w *worker) needs(e *posted) bool {
+func (w *worker) needs(e *changeEvent) bool {
 	return e.position >= w.cursor && e.position > w.taken[e.slice] && e.isFor(w.hook)
 }
 
@@ -96,26 +97,26 @@ func (w *worker) needs(e *posted) bool {
 func (w *worker) firstWaiting(except string) string {
 	first := w.end
 	for _, b := range w.waiting {
-		ids := b.ids
-		if ids[0] == except {
-			ids = ids[1:]
+		positions := b.positions
+		if positions[0] == except {
+			positions = positions[1:]
 		}
-		if len(ids) > 0 {
-			first = min(first, ids[0])
+		if len(positions) > 0 {
+			first = min(first, positions[0])
 		}
 	}
 	return first
 }
 
-// advance adds to cs the cursor after the hook has taken an event; with the zero entry, it has taken none.
+// advance adds to cs the cursor after the hook has taken an event; with the zero eventRef, it has taken none.
 // If older events of other slices wait, a further cursor records the event.
-func (w *worker) advance(v *store.View, cs *store.ChangeSet, e entry) error {
+func (w *worker) advance(v *store.View, cs *store.ChangeSet, e eventRef) error {
 	name := w.hook.cursor()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	first := w.firstWaiting(e.id)
-	if e.id > first {
-		cs.PutCursor(store.PartOf(name, e.slice), e.id)
+	first := w.firstWaiting(e.position)
+	if e.position > first {
+		cs.PutCursor(store.PartOf(name, e.slice), e.position)
 	}
 	if was, err := v.Cursor(name); err != nil || first <= was {
 		return err
@@ -129,37 +130,37 @@ func (w *worker) advance(v *store.View, cs *store.ChangeSet, e entry) error {
 	})
 }
 
-// next returns the entry to deliver now. If there is none, ok is false, and retryAt is the time
+// next returns the event to deliver now, and marks the worker as busy. If there is none, ok is false, and retryAt is the time
 // at which the first repetition is due. Repetitions and new events alternate, so that neither
 // blocks the other.
-func (w *worker) next(now time.Time) (e entry, ok bool, retryAt time.Time) {
+func (w *worker) next(now time.Time) (e eventRef, ok bool, retryAt time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	retryAt = now.Add(time.Hour)
-	var fresh, again entry // the oldest event that was not refused, and the refused event that is due first
+	var fresh, again eventRef // the oldest event that was not refused, and the refused event that is due first
 	for slice, b := range w.waiting {
 		switch {
 		case b.failures > 0 && b.due.Before(retryAt):
-			again, retryAt = entry{slice, b.ids[0]}, b.due
-		case b.failures == 0 && (fresh.id == "" || b.ids[0] < fresh.id):
-			fresh = entry{slice, b.ids[0]}
+			again, retryAt = eventRef{slice, b.positions[0]}, b.due
+		case b.failures == 0 && (fresh.position == "" || b.positions[0] < fresh.position):
+			fresh = eventRef{slice, b.positions[0]}
 		}
 	}
-	w.retried = again.id != "" && !retryAt.After(now) && (fresh.id == "" || !w.retried)
+	w.retried = again.position != "" && !retryAt.After(now) && (fresh.position == "" || !w.retried)
 	if e = fresh; w.retried {
 		e = again
 	}
-	w.busy = e.id != ""
+	w.busy = e.position != ""
 	return e, w.busy, retryAt
 }
 
-// markTaken returns false if the event was dropped meanwhile.
-func (w *worker) markTaken(e entry) bool {
+// markTaken removes the event from those that wait. It returns false if the event was dropped meanwhile.
+func (w *worker) markTaken(e eventRef) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy = false
 	b := w.waiting[e.slice]
-	if b == nil || b.ids[0] != e.id {
+	if b == nil || b.positions[0] != e.position {
 		return false
 	}
 	w.shorten(e.slice, b)
@@ -167,19 +168,19 @@ func (w *worker) markTaken(e entry) bool {
 }
 
 func (w *worker) shorten(slice string, b *backlog) {
-	b.ids, b.failures = b.ids[1:], 0
-	if len(b.ids) == 0 {
+	b.positions, b.failures = b.positions[1:], 0
+	if len(b.positions) == 0 {
 		delete(w.waiting, slice)
 	}
 }
 
-// markRefused blocks the slice of the entry, and returns how often the entry failed.
-func (w *worker) markRefused(e entry) (failures int) {
+// markRefused makes the slice of the event wait, and returns how often its delivery failed.
+func (w *worker) markRefused(e eventRef) (failures int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy = false
 	b := w.waiting[e.slice]
-	if b == nil || b.ids[0] != e.id { // it was dropped meanwhile
+	if b == nil || b.positions[0] != e.position { // it was dropped meanwhile
 		return 1
 	}
 	b.failures++
@@ -192,7 +193,7 @@ func (w *worker) drop(before string) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for slice, b := range w.waiting {
-		for len(b.ids) > 0 && b.ids[0] < before {
+		for len(b.positions) > 0 && b.positions[0] < before {
 			w.shorten(slice, b)
 			n++
 		}
@@ -200,7 +201,7 @@ func (w *worker) drop(before string) (n int) {
 	return n
 }
 
-// run ends when ctx ends or the store is closed. A delivery that has begun continues after ctx
+// run delivers the events until ctx ends or the store is closed. A delivery that has begun continues after ctx
 // ends, until the second context ends.
 func (w *worker) run(ctx, delivering context.Context) {
 	s := w.r.sender(w.hook)
@@ -227,6 +228,7 @@ func (w *worker) run(ctx, delivering context.Context) {
 			}
 			continue
 		}
+		// Now the event is taken and recorded, or err is store.ErrNotFound: it was dropped.
 		if errors.Is(err, store.ErrClosed) || err != nil && ctx.Err() != nil {
 			return
 		}
@@ -236,9 +238,9 @@ func (w *worker) run(ctx, delivering context.Context) {
 	}
 }
 
-// deliver returns store.ErrNotFound if the event was dropped.
-func (w *worker) deliver(ctx context.Context, s sender, e entry) error {
-	event, err := w.event(e.id)
+// deliver sends the event to the hook. It returns store.ErrNotFound if the event was dropped.
+func (w *worker) deliver(ctx context.Context, s sender, e eventRef) error {
+	event, err := w.event(e.position)
 	if err != nil {
 		return err
 	}
@@ -275,7 +277,7 @@ func (w *worker) event(position string) (Event, error) {
 // recordTaken records in the store that an event was taken, and retries until ctx ends. The
 // next event of the slice is delivered only after that, so a crash repeats at most the
 // last event of a slice.
-func (w *worker) recordTaken(ctx context.Context, e entry) error {
+func (w *worker) recordTaken(ctx context.Context, e eventRef) error {
 	for {
 		err := w.r.cfg.Store.Commit(context.WithoutCancel(ctx), func(v *store.View) (cs store.ChangeSet, err error) {
 			err = w.advance(v, &cs, e)
@@ -284,7 +286,7 @@ func (w *worker) recordTaken(ctx context.Context, e entry) error {
 		if err == nil || errors.Is(err, store.ErrClosed) {
 			return err
 		}
-		w.r.cfg.Log.Error("cannot record that a hook has taken an event; it may receive the event again", "hook", w.hook.Name, "event", e.id, "error", err)
+		w.r.cfg.Log.Error("cannot record that a hook has taken an event; it may receive the event again", "hook", w.hook.Name, "event", e.position, "error", err)
 		select {
 		case <-ctx.Done():
 			return err
@@ -293,7 +295,8 @@ func (w *worker) recordTaken(ctx context.Context, e entry) error {
 	}
 }
 
-func (w *worker) failed(e entry, failures int, err error) {
+// failed records a failed delivery in the state, and logs it at most once in logPause.
+func (w *worker) failed(e eventRef, failures int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := &w.state
@@ -304,13 +307,13 @@ func (w *worker) failed(e entry, failures int, err error) {
 	w.unlogged++
 	s.Error = shorten(err.Error())
 	if now := time.Now(); now.After(w.mutedUntil) {
-		w.r.cfg.Log.Warn("a hook did not take an event; it will be sent again", "hook", w.hook.Name, "event", e.id, "slice", e.slice,
+		w.r.cfg.Log.Warn("a hook did not take an event; it will be sent again", "hook", w.hook.Name, "event", e.position, "slice", e.slice,
 			"attempt", failures, "failures", w.unlogged, "error", err)
 		w.mutedUntil, w.unlogged = now.Add(logPause), 0
 	}
 }
 
-// recovered logs the recovery only if the delivery was a repetition.
+// recovered records a delivery that was taken. It logs the recovery only if the delivery was a repetition.
 func (w *worker) recovered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -339,7 +342,7 @@ func (w *worker) current() State {
 	defer w.mu.Unlock()
 	s := w.state
 	for _, b := range w.waiting {
-		s.Waiting += len(b.ids)
+		s.Waiting += len(b.positions)
 	}
 	return s
 }
