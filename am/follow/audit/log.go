@@ -154,7 +154,8 @@ func (l *Log) line(event string) *Line {
 	return &Line{At: l.opt.Now().UTC().Format(timeLayout), Event: event}
 }
 
-// write adds the line to waiting if it cannot be written. The caller holds the lock.
+// write writes the line. It adds the line to those that wait if it cannot be written or others wait, and counts it as
+// lost if too many wait. The caller holds the lock.
 func (l *Log) write(x *Line) {
 	ready := l.waiting.lines == 0 && l.lost == 0 && l.checkFile()
 	text := x.encode()
@@ -196,9 +197,9 @@ func (l *Log) closeFile() error {
 // reopenIfMoved opens a new file if the open file was moved away, or if none is open.
 func (l *Log) reopenIfMoved() error {
 	if l.file != nil {
-		there, err := os.Stat(l.path)
+		named, err := os.Stat(l.path)
 		if err == nil {
-			if mine, err := l.file.Stat(); err == nil && os.SameFile(there, mine) {
+			if opened, err := l.file.Stat(); err == nil && os.SameFile(named, opened) {
 				return nil
 			}
 		} else if !errors.Is(err, os.ErrNotExist) {
@@ -280,7 +281,8 @@ func (l *Log) Lines() (written, unwritten int64) {
 	return l.lines, unwritten
 }
 
-// flush returns false if writing fails. The caller holds the lock.
+// flush writes the lines that wait, a line about lost ones, and after a failure the lines of changes. It returns false if
+// writing fails. The caller holds the lock.
 func (l *Log) flush() bool {
 	if !l.checkFile() {
 		return false

@@ -43,7 +43,7 @@ func Seen(path string) (store.Rev, error) {
 	return max(rev, e.seen), nil
 }
 
-// readEnd reads older files only if necessary. isOld means that the audit may be one of schema 4.
+// readEnd returns the position at which the audit at path continues. It reads older files only if necessary. isOld means that the audit may be one of schema 4.
 func readEnd(path string, isOld bool) (end, error) {
 	e := end{have: map[string]bool{}}
 	if err := e.addFile(path, isOld); err != nil || e.enough {
@@ -64,9 +64,10 @@ func readEnd(path string, isOld bool) (end, error) {
 	return e, nil
 }
 
-// addFile must be called for the latest file first.
+// addFile adds to e what the lines of a file say about the position. Call it for the latest file first. isOld means that
+// the file may be one of schema 4.
 func (e *end) addFile(name string, isOld bool) error {
-	next, settled, seen, first := "", e.settled, e.seen, ^store.Rev(0)
+	next, settled, seen, firstSeen := "", e.settled, e.seen, ^store.Rev(0)
 	err := readLines(name, func(text []byte) bool {
 		if !bytes.Contains(text, []byte(`"next":"`)) && !(isOld && bytes.Contains(text, []byte(`"settled":`))) {
 			return true
@@ -76,7 +77,7 @@ func (e *end) addFile(name string, isOld bool) error {
 			next = x.Next
 		}
 		if ok && x.Settled != nil {
-			settled, seen, first = x.Settled, x.Seen, min(first, x.Seen)
+			settled, seen, firstSeen = x.Settled, x.Seen, min(firstSeen, x.Seen)
 			for _, id := range x.Journal {
 				e.have[id] = true
 			}
@@ -88,7 +89,7 @@ func (e *end) addFile(name string, isOld bool) error {
 		e.settled, e.seen = settled, seen
 	}
 	if e.settled != nil {
-		e.enough = first <= *e.settled
+		e.enough = firstSeen <= *e.settled // else earlier lines have entries after settled
 	} else {
 		e.enough = e.next != ""
 	}

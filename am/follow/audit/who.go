@@ -81,7 +81,7 @@ type query struct {
 	kept map[string]*Holder
 }
 
-// read must be called with the lines in their order.
+// read reads one line. Call it with the lines in their order.
 func (q *query) read(text []byte) {
 	stamp, event, ok := peek(text)
 	if !ok {
@@ -94,15 +94,15 @@ func (q *query) read(text []byte) {
 	if q.From.IsZero() {
 		q.From = now
 	}
-	last := q.To
-	if now.After(last) {
+	previous := q.To // the time of the line before
+	if now.After(previous) {
 		q.To = now
 	}
 	switch event {
 	case eventStart, eventLost, eventGap:
 		for _, h := range q.open {
 			if h.Seen.IsZero() {
-				h.Seen = last
+				h.Seen = previous
 			}
 		}
 	case eventTold:
@@ -118,6 +118,7 @@ func (q *query) read(text []byte) {
 	}
 }
 
+// change notes that a sliver holds other addresses since now, or none any more.
 func (q *query) change(l *Line, now time.Time) {
 	key := strings.ToLower(l.Sliver)
 	h := q.open[key]
@@ -215,6 +216,7 @@ func (q *query) finish() {
 	q.Shared = q.Shared && len(q.Holders) > 1
 }
 
+// calls sets the Call of the holders: the lines of the calls that have reserved the slivers.
 func (q *query) calls(files []string) error {
 	wanted := map[string][]*Holder{}
 	want := func(h *Holder) {
