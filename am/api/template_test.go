@@ -316,7 +316,7 @@ func TestDefinitionsEnd(t *testing.T) {
 	alice.allocate(radlRequest("system a ()\n")).want(t, "the same again", am.Success)
 	due := func() (n, documents int) {
 		err := s.store.Read(func(v *store.View) error {
-			list, err := lease.Undefined(v, 10)
+			list, err := lease.EndedDefinitions(v, 10)
 			n = len(list)
 			v.Slices(func(x am.Slice) bool { documents += len(x.Definitions); return true })
 			return err
@@ -334,9 +334,9 @@ func TestDefinitionsEnd(t *testing.T) {
 		t.Errorf("%d due after the end", n)
 	}
 	err := s.store.Commit(context.Background(), func(v *store.View) (cs store.ChangeSet, err error) {
-		list, err := lease.Undefined(v, 10)
+		list, err := lease.EndedDefinitions(v, 10)
 		for _, u := range list {
-			err = lease.Undefine(v, &cs, u)
+			err = lease.DropDefinitions(v, &cs, u)
 		}
 		return cs, err
 	})

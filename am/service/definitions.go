@@ -79,7 +79,7 @@ func (s *Service) deleteDefinitions(ctx context.Context, g credentials.Grant, t 
 		}
 		out.Notices = []string{"the slice had no slivers; what its templates define is forgotten"}
 		journal(&cs, v, g, c, "DeleteDefinitions", "", t.Slice, nil)
-		return cs, lease.Undefine(v, &cs, t.Slice)
+		return cs, lease.DropDefinitions(v, &cs, t.Slice)
 	})
 	return out, err
 }

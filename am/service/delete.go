@@ -24,7 +24,7 @@ func (s *Service) Delete(ctx context.Context, g credentials.Grant, t Targets, c 
 		},
 		afterAll: func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error {
 			if !t.Slice.IsZero() {
-				if err := lease.Undefine(v, cs, t.Slice); err != nil {
+				if err := lease.DropDefinitions(v, cs, t.Slice); err != nil {
 					return err
 				}
 			}

@@ -44,6 +44,7 @@ type call struct {
 
 func (j *job) removes() bool { return j.task.Goal.Removes() }
 
+// begin starts the call in a goroutine, with copies of its jobs. The loop receives the call when it has ended.
 func (l *loop) begin(ctx context.Context, c *call) {
 	c.started = time.Now()
 	for _, j := range c.jobs {
@@ -62,8 +63,8 @@ func (l *loop) begin(ctx context.Context, c *call) {
 	})
 }
 
-// perform makes an outcome that needs another attempt a retry after a delay, or a failure after the
-// last attempt.
+// perform calls the provider and records the outcomes. An outcome that needs another attempt gets a delay, or becomes a
+// failure after the last attempt. If ctx ends, perform records nothing.
 func (r *Runner) perform(ctx context.Context, c *call) {
 	if c.kind == findCall {
 		c.find(r.cfg.Providers)
@@ -121,7 +122,8 @@ func (c *call) find(providers func(string) (Provider, error)) {
 	}
 }
 
-// get sets LeftOut in the result of a resource that the provider's answer does not contain.
+// get reads the resources and judges each result. It sets LeftOut in the result of a resource that the provider's answer
+// does not contain.
 func (c *call) get(ctx context.Context, limits Limits) {
 	names := make([]string, len(c.items))
 	for n, i := range c.items {
@@ -154,6 +156,8 @@ func (c *call) keepSettled() {
 	c.items, c.outcomes = items, outcomes
 }
 
+// set sends what differs from the desired state. The outcome of each resource is that the provider has accepted that,
+// or its refusal.
 func (c *call) set(ctx context.Context) {
 	updates := make([]provider.Update, len(c.items))
 	for n, i := range c.items {
@@ -176,8 +180,8 @@ func (c *call) set(ctx context.Context) {
 	}
 }
 
-// refusal hides the cause from experimenters if the error does not come from the provider itself.
-// Then only the log has the cause.
+// refusal returns the error of a call as that of its resource. It hides the cause from experimenters if the error does not
+// come from the provider itself. Then only the log has the cause.
 func refusal(name string, err error) *provider.Error {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		if e.Kind == provider.Unknown { // the error of a whole call does not mean that this resource is gone
@@ -190,6 +194,7 @@ func refusal(name string, err error) *provider.Error {
 	return &provider.Error{Kind: provider.Failed, Msg: "its provider " + name + " did not answer", Temporary: true, Err: err}
 }
 
+// finish applies the outcomes of a call to its jobs, unless they are obsolete or newer tasks have replaced them.
 func (l *loop) finish(c *call) {
 	now := time.Now()
 	l.release(c)
@@ -208,7 +213,7 @@ func (l *loop) finish(c *call) {
 			l.forget(j.id, j)
 			continue
 		case j != i.job: // the job of a newer task has replaced i.job
-			j.alone = i.job.alone
+			j.getAlone = i.job.getAlone
 			continue
 		case c.unstored != nil:
 			j.setting, j.asked, j.due = false, false, now.Add(retryUnusable)
@@ -238,8 +243,8 @@ func (l *loop) finishPoll(c *call) {
 	}
 }
 
-// release also marks the call's resources if the call failed as a whole, so that the next calls
-// read or set them one by one.
+// release takes the call from its queue. If the call failed as a whole, it marks the call's resources, so that the
+// next calls read or set them one by one.
 func (l *loop) release(c *call) {
 	q, log := c.queue, l.r.cfg.Log
 	switch {
@@ -259,7 +264,7 @@ func (l *loop) release(c *call) {
 			q.nextGet = time.Now().Add(min(c.took, l.r.limits.PollMin))
 		}
 		for _, i := range c.items {
-			i.job.alone = c.err != nil
+			i.job.getAlone = c.err != nil
 		}
 		if c.err != nil && len(c.items) > 1 {
 			log.Warn("a get failed; its resources are read one by one", "provider", q.name, "resources", len(c.items), "error", c.err)
@@ -272,9 +277,9 @@ func (l *loop) release(c *call) {
 		}
 		for _, i := range c.items {
 			if c.err != nil {
-				l.alone[i.job.id] = true
+				l.setAlone[i.job.id] = true
 			} else {
-				delete(l.alone, i.job.id)
+				delete(l.setAlone, i.job.id)
 			}
 		}
 		if c.err != nil && len(c.items) > 1 {
@@ -283,6 +288,7 @@ func (l *loop) release(c *call) {
 	}
 }
 
+// applyToJob keeps the job like the records that applyOutcome has written, and sets when and how its next call is made.
 func (l *loop) applyToJob(j *job, o outcome, now time.Time) {
 	j.setting = false
 	if clearsError(&j.sliver, o) {
@@ -322,7 +328,7 @@ func (l *loop) applyToJob(j *job, o outcome, now time.Time) {
 		l.stale = l.stale || o.verdict == giveUp // the store may have a new task with GoalUndo
 		delete(l.jobs, j.id)
 		if o.verdict != giveUp {
-			delete(l.alone, j.id)
+			delete(l.setAlone, j.id)
 		}
 	}
 }

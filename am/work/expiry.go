@@ -14,6 +14,7 @@ import (
 // jump of the clock is noticed.
 const expiryTick = time.Second
 
+// expire ends leases until ctx ends.
 func (r *Runner) expire(ctx context.Context) {
 	for {
 		pause, err := r.expireDue(ctx)
@@ -34,11 +35,11 @@ func (r *Runner) EndLeases(ctx context.Context) error {
 	return err
 }
 
-// expireDue ends the leases in batches. It returns the time to wait before its next call.
+// expireDue releases the slivers whose leases have ended, in batches. It returns the time to wait before its next call.
 func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
-	some := false // whether a lease has ended
+	hasEnded := false // a lease has ended
 	defer func() {
-		if some { // the removals start after all leases have ended
+		if hasEnded { // the removals start after all leases have ended
 			wake(r.tasks)
 		}
 	}()
@@ -66,7 +67,7 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return expiryTick, err
 		}
-		some = true
+		hasEnded = true
 		for _, s := range ended {
 			r.cfg.Log.Info("lease over", "slice", s.Slice.String(), "sliver", s.URN.String(), "expires", s.Expires)
 		}

@@ -17,12 +17,12 @@ const retryUnusable = time.Second
 
 // loop owns the jobs and calls. Only the goroutine of run uses it; calls use copies.
 type loop struct {
-	r       *Runner
-	jobs    map[string]*job   // by the sliver's key
-	queues  map[string]*queue // by the provider's name
-	alone   map[string]bool   // slivers to set alone: their last set failed or did not end
-	results chan *call
-	calls   sync.WaitGroup
+	r        *Runner
+	jobs     map[string]*job   // by the sliver's key
+	queues   map[string]*queue // by the provider's name
+	setAlone map[string]bool   // slivers to set alone: their last set failed or did not end
+	results  chan *call
+	calls    sync.WaitGroup
 
 	stale     bool      // the store may hold new tasks
 	scanAfter time.Time // earliest time of the next scan
@@ -43,7 +43,7 @@ type job struct {
 	obsolete bool  // the task no longer exists, but the call has not ended
 	due      time.Time
 	poll     time.Duration     // the wait after the next get
-	alone    bool              // a get of several failed: the next get reads this resource alone
+	getAlone bool              // a get of several failed: the next get reads this resource alone
 	setting  bool              // the next call is a set; otherwise a get
 	is       provider.Resource // result of the last get
 	asked    bool              // a set for this generation was accepted
@@ -53,7 +53,7 @@ type job struct {
 
 func newLoop(r *Runner) *loop {
 	return &loop{
-		r: r, jobs: map[string]*job{}, queues: map[string]*queue{}, alone: map[string]bool{},
+		r: r, jobs: map[string]*job{}, queues: map[string]*queue{}, setAlone: map[string]bool{},
 		results: make(chan *call), stale: true,
 	}
 }
@@ -93,8 +93,9 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// scan sets the pause before the next scan to four times its own duration, so scans take at most a
-// fifth of the time.
+// scan reads the tasks from the store. It adds jobs for new tasks, removes the jobs of tasks that do not exist any more,
+// and deletes tasks that are outdated. It sets the pause before the next scan to four times its own duration, so scans
+// take at most a fifth of the time.
 func (l *loop) scan(ctx context.Context, now time.Time) error {
 	l.scans++
 	var outdated []am.Task
@@ -138,7 +139,7 @@ func (l *loop) scan(ctx context.Context, now time.Time) error {
 	return l.r.discard(ctx, outdated)
 }
 
-// addJob replaces the job of an older task. now is the time of this process's timers. clock is the
+// addJob adds the job of a task, in place of the job of an older task. now is the time of this process's timers. clock is the
 // time of the store's clock, which sets the times in tasks.
 func (l *loop) addJob(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 	old := l.jobs[id]
@@ -152,7 +153,7 @@ func (l *loop) addJob(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 		j.due = now.Add(max(0, min(t.NotBefore.Sub(clock), limit)))
 	}
 	if old != nil {
-		j.call, j.alone = old.call, old.alone // both jobs have the same resource
+		j.call, j.getAlone = old.call, old.getAlone // both jobs have the same resource
 	}
 	l.jobs[id] = j
 }
@@ -162,7 +163,7 @@ func (l *loop) addJob(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 func (l *loop) forget(id string, j *job) {
 	if j.call == nil {
 		delete(l.jobs, id)
-		delete(l.alone, id)
+		delete(l.setAlone, id)
 	}
 }
 
@@ -191,8 +192,8 @@ func (r *Runner) discard(ctx context.Context, tasks []am.Task) error {
 	})
 }
 
-// dispatch returns the time at which it must run again. It must run earlier if a call ends or a
-// task arrives.
+// dispatch begins the calls for all jobs that are due and have no call. It returns the time at which it must run
+// again. It must run earlier if a call ends or a task arrives.
 func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	next := now.Add(time.Minute)
 	for _, q := range l.queues {
@@ -202,7 +203,7 @@ func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	for _, j := range l.jobs {
 		switch {
 		case j.call != nil:
-		case j.due.After(now) && j.queue != nil && !j.alone && j.due.Sub(now) <= j.poll/2:
+		case j.due.After(now) && j.queue != nil && !j.getAlone && j.due.Sub(now) <= j.poll/2:
 			j.queue.soon = append(j.queue.soon, j)
 			next = earlier(next, j.due)
 		case j.due.After(now):
@@ -219,13 +220,13 @@ func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 		l.begin(ctx, &call{kind: findCall, jobs: unplaced})
 	}
 	for _, q := range l.queues {
-		next = earlier(next, l.start(ctx, q, now))
+		next = earlier(next, l.startCalls(ctx, q, now))
 	}
 	return next
 }
 
-// findQueue returns false if the inventory lacks the sliver's component, so that the provider is
-// unknown.
+// findQueue sets the queue of a job. It returns false if the inventory lacks the sliver's component, so that the
+// provider is unknown.
 func (l *loop) findQueue(j *job) bool {
 	if j.queue != nil {
 		return true

@@ -95,6 +95,7 @@ func (r *Runner) CountOrphans() map[string]int {
 	return n
 }
 
+// watchOrphans lists the resources of all providers periodically, and finds their orphans, until ctx ends.
 func (r *Runner) watchOrphans(ctx context.Context) {
 	var listing sync.WaitGroup
 	defer listing.Wait()
@@ -182,15 +183,15 @@ func (r *Runner) providerNames() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// findOrphans also removes released orphans if Config.RemoveOrphans is set. It returns the orphans
-// by name. The caller holds the provider's lock.
+// findOrphans finds the orphans of a provider, records and logs them, and removes released ones if
+// Config.RemoveOrphans is set. It returns the orphans by name. The caller holds the provider's lock.
 //
 // A sliver's record is written before its resource is created, and deleted after the resource is
 // removed. The records are read after the provider's answer, so a resource without a record is an
 // orphan or has been removed meanwhile. A second get by name finds out which.
 func (r *Runner) findOrphans(ctx context.Context, name string, p Provider) (found map[string]provider.Resource, err error) {
 	known := r.knownOrphans(name)
-	all, err := r.existing(ctx, p, nil, known)
+	all, err := r.listResources(ctx, p, nil, known)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +206,7 @@ func (r *Runner) findOrphans(ctx context.Context, name string, p Provider) (foun
 	}
 	found = map[string]provider.Resource{}
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(suspects)), r.limits.Names) {
-		again, err := r.existing(ctx, p, some, known)
+		again, err := r.listResources(ctx, p, some, known)
 		if err != nil {
 			return nil, err
 		}
@@ -250,11 +251,11 @@ func (r *Runner) knownOrphans(name string) map[string]bool {
 	return known
 }
 
-// existing returns a provider's resources by name. If names is not nil, it reads only these
+// listResources returns a provider's resources by name. If names is not nil, it reads only these
 // resources. The parameter orphans has the names of the orphans from the last list. Such an orphan
 // exists until the provider has finished removing it. An orphan for which the provider returns an
 // error also exists, unless the error is of kind Unknown.
-func (r *Runner) existing(ctx context.Context, p Provider, names []string, orphans map[string]bool) (map[string]provider.Resource, error) {
+func (r *Runner) listResources(ctx context.Context, p Provider, names []string, orphans map[string]bool) (map[string]provider.Resource, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "get", r.limits.Get))
 	defer cancel()
 	results, err := p.Get(ctx, names)
@@ -288,7 +289,7 @@ func (r *Runner) withoutRecord(resources map[string]provider.Resource) (map[stri
 	return left, err
 }
 
-// recordOrphans returns the new orphans.
+// recordOrphans replaces the recorded orphans of the provider by found, and returns the new ones.
 func (r *Runner) recordOrphans(name string, found map[string]provider.Resource) (fresh []*Orphan) {
 	r.orphans.mu.Lock()
 	defer r.orphans.mu.Unlock()
@@ -355,7 +356,7 @@ func (r *Runner) markReleased(name string, fresh []*Orphan) error {
 	return err
 }
 
-// removeReleased removes only orphans that the runner first saw at least Limits.OrphansAfter ago.
+// removeReleased removes released orphans, but only those that the runner first saw at least Limits.OrphansAfter ago.
 // Limits.Removals limits the damage of a mistake.
 func (r *Runner) removeReleased(ctx context.Context, name string, p Provider, found map[string]provider.Resource) {
 	if !p.Reports(provider.AttrEnsure) {
@@ -390,7 +391,8 @@ func (r *Runner) countRemoval() bool {
 	return true
 }
 
-// remove returns the provider's error. Only the next list shows whether the resource still exists.
+// remove asks the provider to remove a resource, and returns its error. Only the next list shows whether the resource
+// still exists.
 func (r *Runner) remove(ctx context.Context, p Provider, name string, current provider.Resource) error {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "set", r.limits.Set))
 	defer cancel()

@@ -32,7 +32,7 @@ type plan struct {
 	document string
 }
 
-// notePlan must be called after the commit of a change of a sliver.
+// notePlan makes runPlans look at the plan of a sliver. Call it after the commit of a change of the sliver.
 func (r *Runner) notePlan(s *am.Sliver) {
 	p := plan{s.Slice, s.Document}
 	r.plans.mu.Lock()
@@ -43,7 +43,8 @@ func (r *Runner) notePlan(s *am.Sliver) {
 	}
 }
 
-// noteOpenPlan must be called while a sliver waits for steps, even if nothing else has changed.
+// noteOpenPlan makes runPlans look at the plan of a sliver until the plan ends. Call it while the sliver waits for steps,
+// even if nothing else has changed.
 func (r *Runner) noteOpenPlan(s *am.Sliver) {
 	p := plan{s.Slice, s.Document}
 	r.plans.mu.Lock()
@@ -154,8 +155,8 @@ func (r *Runner) advancePlan(ctx context.Context, p plan) (isOpen bool, deadline
 	return isOpen, deadline, err
 }
 
-// nextStage returns the changes of a plan, and when it must be looked at even without a change; zero
-// for never.
+// nextStage returns the changes that begin, continue, stop or end a plan, and whether slivers wait for its steps. The
+// plan must be looked at again at the deadline even without a change; zero means never.
 func nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bool, deadline time.Time, err error) {
 	var slivers []am.Sliver
 	stages := false
@@ -176,7 +177,8 @@ func nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bool, deadline
 		return cs, false, deadline, nil
 	}
 	isOpen = slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.SetupOpen() })
-	if slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.Added && s.Status.Allocation == am.Allocated }) {
+	waitsForProvision := slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.Added && s.Status.Allocation == am.Allocated })
+	if waitsForProvision {
 		return cs, isOpen, deadline, nil
 	}
 	if state.Began.IsZero() {

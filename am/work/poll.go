@@ -117,7 +117,7 @@ func (r *Runner) startPolls() (due []string) {
 	return due
 }
 
-// pollOnce counts the provider as answering unless the call as a whole fails.
+// pollOnce polls a provider and records whether it answers. It counts as answering unless the call as a whole fails.
 func (r *Runner) pollOnce(ctx context.Context, name string) {
 	p, err := r.cfg.Providers(name)
 	if err == nil {

@@ -33,8 +33,8 @@ type queue struct {
 	soon         []*job // jobs that will soon be due for a get
 }
 
-// start returns the time at which it must run again.
-func (l *loop) start(ctx context.Context, q *queue, now time.Time) time.Time {
+// startCalls begins calls for the jobs of q that are due. It returns the time at which it must run again.
+func (l *loop) startCalls(ctx context.Context, q *queue, now time.Time) time.Time {
 	never := now.Add(time.Minute)
 	if len(q.toGet)+len(q.toSet)+len(q.gets)+len(q.sets) == 0 {
 		return never
@@ -102,7 +102,7 @@ func (l *loop) startGets(ctx context.Context, q *queue, now time.Time) time.Time
 	var all []*job
 	for _, j := range q.toGet {
 		switch {
-		case !j.alone:
+		case !j.getAlone:
 			all = append(all, j)
 		case len(q.gets) < slowGets:
 			get([]*job{j}, true)
@@ -124,7 +124,7 @@ func (l *loop) startSets(ctx context.Context, q *queue) {
 	workers := max(1, q.provider.Parallel())
 	alone := 0
 	for c := range q.sets {
-		if l.alone[c.jobs[0].id] {
+		if l.setAlone[c.jobs[0].id] {
 			alone++
 		}
 	}
@@ -133,7 +133,7 @@ func (l *loop) startSets(ctx context.Context, q *queue) {
 		if len(q.sets) == workers {
 			return
 		}
-		if l.alone[jobs[0].id] {
+		if l.setAlone[jobs[0].id] {
 			if alone >= max(1, workers-1) {
 				continue
 			}
@@ -195,8 +195,8 @@ func (l *loop) batches(q *queue) (groups [][]*job) {
 	for _, j := range q.toSet {
 		k := kind{j.sliver.Slice.Key(), j.removes()}
 		n, ok := open[k]
-		if l.alone[j.id] || !ok || len(groups[n]) == l.r.limits.Names {
-			if !l.alone[j.id] {
+		if l.setAlone[j.id] || !ok || len(groups[n]) == l.r.limits.Names {
+			if !l.setAlone[j.id] {
 				open[k] = len(groups)
 			}
 			groups = append(groups, []*job{j})

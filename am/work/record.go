@@ -11,7 +11,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// record records all outcomes in one decision. It drops outcomes for an older generation.
+// record records all outcomes in one decision, and then logs them. It drops outcomes for an older generation.
 func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) error {
 	changed := false
 	for n, i := range items {
@@ -83,6 +83,7 @@ func (r *Runner) reportFound(isNew bool) {
 	}
 }
 
+// changesRecord reports whether the outcome changes the record or the task of the sliver.
 func changesRecord(i *item, o outcome) bool {
 	switch o.verdict {
 	case wait:
@@ -104,7 +105,7 @@ func clearsError(s *am.Sliver, o outcome) bool {
 	return s.Error != "" && s.Status.Operational != am.Failed && (o.verdict == setAccepted || o.verdict == wait && !o.vanished)
 }
 
-// current fails with store.ErrNotFound if the generation of the sliver or of the stored task
+// current returns the stored sliver and task of t. It fails with store.ErrNotFound if the generation of the sliver or of the stored task
 // differs from that of t.
 func current(v *store.View, t am.Task) (am.Sliver, am.Task, error) {
 	s, _, err := v.Sliver(t.Sliver)
@@ -118,6 +119,8 @@ func current(v *store.View, t am.Task) (am.Sliver, am.Task, error) {
 	return s, now, err
 }
 
+// applyOutcome adds to cs what the outcome changes: the observed state, status and error of s, its task t, and journal
+// entries.
 func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) {
 	switch o.verdict {
 	case unavailable:
@@ -170,6 +173,8 @@ func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o 
 	cs.PutSliver(s)
 }
 
+// fail changes the status of s by the event e, which is a failure with this text. It deletes the task and adds a journal
+// entry. The caller stores s.
 func fail(v *store.View, cs *store.ChangeSet, s *am.Sliver, e am.Event, text, request string) {
 	if s.Status.Operational != am.Failed || s.Error == "" { // the first error stays
 		s.Error = text
@@ -179,8 +184,8 @@ func fail(v *store.View, cs *store.ChangeSet, s *am.Sliver, e am.Event, text, re
 	cs.Log(am.JournalEntry{At: v.Now(), Event: string(e), Request: request, Slice: s.Slice, Slivers: []urn.URN{s.URN}, Text: text})
 }
 
-// undo keeps the sliver's record, which holds the component until the sliver is deleted or its
-// lease ends.
+// undo adds a task that removes the remains of a sliver that has failed. The caller stores the sliver, whose record holds
+// the component until the sliver is deleted or its lease ends.
 func undo(v *store.View, cs *store.ChangeSet, s *am.Sliver, request string) {
 	s.Desired.Present, s.Desired.On = false, false
 	s.Generation++

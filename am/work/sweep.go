@@ -28,6 +28,8 @@ type settled struct {
 	generation int64
 }
 
+// sweep periodically compares the slivers without tasks with their resources, and deletes definitions that have ended,
+// until ctx ends.
 func (r *Runner) sweep(ctx context.Context) {
 	// Wait before the first sweep, too: providers may still be starting, like this server.
 	t := time.NewTicker(r.limits.Sweep)
@@ -45,7 +47,7 @@ func (r *Runner) sweep(ctx context.Context) {
 		if err := r.forgetDefinitions(ctx); err != nil && ctx.Err() == nil {
 			r.cfg.Log.Error("cannot delete definitions that have ended", "error", err)
 		}
-		all, err := r.settled()
+		all, err := r.settledSlivers()
 		if err != nil {
 			r.cfg.Log.Error("cannot read the slivers to compare", "error", err)
 		}
@@ -67,7 +69,7 @@ func (r *Runner) sweep(ctx context.Context) {
 func (r *Runner) forgetDefinitions(ctx context.Context) error {
 	for {
 		var due []urn.URN
-		find := func(v *store.View) (err error) { due, err = lease.Undefined(v, r.limits.Expire); return err }
+		find := func(v *store.View) (err error) { due, err = lease.EndedDefinitions(v, r.limits.Expire); return err }
 		if err := r.cfg.Store.Read(find); err != nil || len(due) == 0 {
 			return err
 		}
@@ -76,7 +78,7 @@ func (r *Runner) forgetDefinitions(ctx context.Context) error {
 				return cs, err
 			}
 			for _, u := range due {
-				if err := lease.Undefine(v, &cs, u); err != nil {
+				if err := lease.DropDefinitions(v, &cs, u); err != nil {
 					return cs, err
 				}
 			}
@@ -88,7 +90,8 @@ func (r *Runner) forgetDefinitions(ctx context.Context) error {
 	}
 }
 
-func (r *Runner) settled() (map[string][]settled, error) {
+// settledSlivers returns the settled slivers of each provider.
+func (r *Runner) settledSlivers() (map[string][]settled, error) {
 	all := map[string][]settled{}
 	err := r.cfg.Store.Read(func(v *store.View) error {
 		return v.Slivers(func(s am.Sliver) bool {
@@ -172,7 +175,7 @@ func (r *Runner) findDeviations(p Provider, batch []settled, found map[string]pr
 	return bad, err
 }
 
-// get returns an entry for each sliver.
+// get reads the resources of the slivers. The result has an entry for each.
 func (r *Runner) get(ctx context.Context, p Provider, batch []settled) (map[string]provider.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "get", r.limits.Get))
 	defer cancel()
@@ -208,8 +211,8 @@ func lossOf(res provider.Result) string {
 	return ""
 }
 
-// recordObserved keeps the last recorded state while a resource is changing, for example during a
-// restart by the provider.
+// recordObserved records what has changed of the resources in found: their state, losses and drift, which it repairs. It
+// keeps the last recorded state while a resource is changing, for example during a restart by the provider.
 func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled, found map[string]provider.Result) error {
 	foundNew := false
 	changes := func(v *store.View) (cs store.ChangeSet, err error) {
@@ -228,7 +231,7 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled
 				s.Observed = now
 				fail(v, &cs, &s, am.EventLost, text, "")
 			} else if res.Err == nil && now.State == provider.StateReady {
-				r.recordChanges(v, &cs, p, &s, now)
+				r.recordReady(v, &cs, p, &s, now)
 				if drift := driftOf(p, &s, res); len(drift) > 0 && s.Status == was.Status {
 					r.repair(v, &cs, &s, drift, missingParts(p, &s))
 				}
@@ -282,9 +285,9 @@ func (r *Runner) reportSwept(slivers []am.Sliver) {
 	}
 }
 
-// recordChanges records the state of a ready resource. The state may have new results of services
+// recordReady records the state of a ready resource. The state may have new results of services
 // that were still running when the sliver became ready.
-func (r *Runner) recordChanges(v *store.View, cs *store.ChangeSet, p Provider, s *am.Sliver, state am.Observed) {
+func (r *Runner) recordReady(v *store.View, cs *store.ChangeSet, p Provider, s *am.Sliver, state am.Observed) {
 	before := missingParts(p, s)
 	logFailedSteps(v, cs, s, state, "")
 	s.Observed = state

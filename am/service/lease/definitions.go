@@ -9,9 +9,9 @@ import (
 	"patchbay/am/urn"
 )
 
-// Undefine adds to cs the deletion of the documents that only define something for a slice. It
+// DropDefinitions adds to cs the deletion of the documents that only define something for a slice. It
 // also deletes a slice that has no sliver and is not shut down.
-func Undefine(v *store.View, cs *store.ChangeSet, slice urn.URN) error {
+func DropDefinitions(v *store.View, cs *store.ChangeSet, slice urn.URN) error {
 	rec, err := draftOf(v, cs).slice(slice)
 	if errors.Is(err, store.ErrNotFound) || err == nil && len(rec.Definitions) == 0 {
 		return nil
@@ -41,8 +41,8 @@ func definitionKeys(s am.Slice) (keys []store.Key) {
 	return keys
 }
 
-// Undefined returns at most limit slices without slivers whose definitions have ended by now.
-func Undefined(v *store.View, limit int) (due []urn.URN, err error) {
+// EndedDefinitions returns at most limit slices without slivers whose definitions have ended by now.
+func EndedDefinitions(v *store.View, limit int) (due []urn.URN, err error) {
 	var failed error
 	err = v.Slices(func(s am.Slice) bool {
 		if len(s.Definitions) == 0 || v.Now().Before(s.DefinedUntil) || !s.Shutdown.IsZero() {

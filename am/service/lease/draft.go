@@ -43,27 +43,27 @@ func (d *draft) slice(u urn.URN) (am.Slice, error) {
 // slice as soon as both results are known.
 func (d *draft) leftover(u urn.URN, gone []am.Sliver) (unused []string, empty bool, err error) {
 	empty = true
-	ask := map[string]bool{}
+	maybeUnused := map[string]bool{}
 	for _, s := range gone {
 		if s.Document != "" {
-			ask[s.Document] = true
+			maybeUnused[s.Document] = true
 		}
 	}
-	left := func(s am.Sliver) bool {
+	visit := func(s am.Sliver) (goOn bool) { // another sliver of the slice
 		empty = false
-		delete(ask, s.Document)
-		return len(ask) > 0
+		delete(maybeUnused, s.Document)
+		return len(maybeUnused) > 0
 	}
 	more := true
 	for _, s := range d.slivers[u.Key()] {
-		more = left(s) && more
+		more = visit(s) && more
 	}
 	if more {
-		err = d.v.EachOf(u, func(k store.Key) bool { return d.deleted[k] }, left)
+		err = d.v.EachOf(u, func(k store.Key) bool { return d.deleted[k] }, visit)
 	}
 	for _, s := range gone {
-		if ask[s.Document] {
-			delete(ask, s.Document)
+		if maybeUnused[s.Document] {
+			delete(maybeUnused, s.Document)
 			unused = append(unused, s.Document)
 		}
 	}

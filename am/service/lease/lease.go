@@ -38,7 +38,7 @@ func Release(v *store.View, cs *store.ChangeSet, slivers []am.Sliver, e am.Event
 		out.PutSliver(s)
 		out.PutTask(am.Task{Sliver: s.URN, Generation: s.Generation, Goal: am.GoalRemove, Since: v.Now(), Request: request})
 	}
-	if err := count(v, &out, kept); err != nil {
+	if err := countChanges(v, &out, kept); err != nil {
 		return err
 	}
 	if err := Forget(v, &out, gone); err != nil {
@@ -53,7 +53,7 @@ func Release(v *store.View, cs *store.ChangeSet, slivers []am.Sliver, e am.Event
 // no other sliver, are not shut down, and have no definitions that last.
 func Forget(v *store.View, cs *store.ChangeSet, gone []am.Sliver) error {
 	cs.Drop(keysOf(gone)...)
-	if err := count(v, cs, gone); err != nil {
+	if err := countChanges(v, cs, gone); err != nil {
 		return err
 	}
 	d := draftOf(v, cs)
@@ -94,9 +94,9 @@ func keysOf(slivers []am.Sliver) []store.Key {
 	return keys
 }
 
-// count adds 1 to the Serial of each slice. It skips a slice that does not exist, and a
+// countChanges adds 1 to the Serial of each slice. It skips a slice that does not exist, and a
 // slice that cs stores already, because the Serial of that slice has been increased.
-func count(v *store.View, cs *store.ChangeSet, slivers []am.Sliver) error {
+func countChanges(v *store.View, cs *store.ChangeSet, slivers []am.Sliver) error {
 	counted := draftOf(v, cs).put
 	for _, u := range slicesOf(slivers) {
 		if _, ok := counted[u.Key()]; ok {
