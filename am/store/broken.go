@@ -31,7 +31,7 @@ func (t *failure) err() error {
 	return nil
 }
 
-// set does nothing if a reason was recorded before.
+// set records the reason and calls notify. It does nothing if a reason was recorded before.
 func (t *failure) set(reason error) {
 	if t.why.CompareAndSwap(nil, &reason) && t.notify != nil {
 		t.notify(reason)

@@ -113,6 +113,7 @@ func (s *Store) Check() (*Report, error) {
 	return report, err
 }
 
+// checkAll checks all records, and then the indexes and the calendar, which it compares with the slivers.
 func (r *Report) checkAll(rd reader) (err error) {
 	if r.Schema, err = schemaOf(rd); err != nil {
 		return err

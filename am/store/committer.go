@@ -97,7 +97,7 @@ var errUnchanged = errors.New("the group changes nothing")
 // operations to the transaction. It sets the other fields of g. It fails with errUnchanged if there are no
 // changes, and with an error of the store that makes the whole transaction roll back.
 func (c *committer) decideAll(r reader, g *groupRun) error {
-	if now := (&View{r: r}).Revision(); now != c.revision {
+	if now := r.revision(); now != c.revision {
 		return damage(fmt.Sprintf("its revision is %d, but the last one written was %d", now, c.revision))
 	}
 	began := time.Now()
@@ -131,10 +131,10 @@ func (c *committer) decideAll(r reader, g *groupRun) error {
 	return r.apply(revisionOp(g.revision))
 }
 
-// hasRevision also returns true if the file cannot be read.
+// hasRevision reports whether the file has the revision. It also returns true if the file cannot be read.
 func (c *committer) hasRevision(revision Rev) bool {
 	var now Rev
-	err := c.db.read(func(r reader) error { now = (&View{r: r}).Revision(); return nil })
+	err := c.db.read(func(r reader) error { now = r.revision(); return nil })
 	return err != nil || now == revision
 }
 

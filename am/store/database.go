@@ -52,6 +52,7 @@ func openDatabase(path string) (*database, error) {
 	return d, nil
 }
 
+// open opens the file for bbolt, after all its pages were checked, and creates it if it does not exist.
 func (d *database) open() error {
 	size, err := sizeOf(d.path)
 	switch {
@@ -219,7 +220,7 @@ func (d *database) preallocate() {
 	_ = syscall.Fallocate(int(d.file.Fd()), keepSize, 0, d.size+d.ahead)
 }
 
-// close must not be called while a read is running.
+// close closes the file. Do not call it while a read is running.
 func (d *database) close() error {
 	if why := d.stuck.Load(); why != nil {
 		return *why // bbolt's locks are held until the process ends

@@ -24,6 +24,7 @@ const sumSize = 4
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
+// encode returns the stored value of a record at the revision rev. A json.RawMessage is a record in JSON already.
 func encode(rev Rev, value any) ([]byte, error) {
 	b := make([]byte, 8+sumSize, 1024)
 	d, isDocument := value.(am.Document)

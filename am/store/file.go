@@ -132,6 +132,7 @@ func damaged(err error) error {
 	return brokenError{fmt.Errorf("it is damaged or not a store (%w); restore a backup", err)}
 }
 
+// checkIsStore fails if the file has no buckets of a store, or those of a schema that this program does not know.
 func checkIsStore(tx *bbolt.Tx) error {
 	top := tx.Bucket(root)
 	if top == nil {

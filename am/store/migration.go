@@ -113,7 +113,7 @@ func (d *database) migrate(backup func(schema uint64) error, extra []op) error {
 // revision exists. If another file has that name, it adds a number to the name of the copy.
 func (d *database) keepCopy(schema uint64) error {
 	var now Rev
-	err := d.read(func(r reader) error { now = (&View{r: r}).Revision(); return nil })
+	err := d.read(func(r reader) error { now = r.revision(); return nil })
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ func (p *pages) bytes(id, n uint64) []byte {
 	return b
 }
 
-// read also reads the further pages of the page, and marks all of them as used. kind is the kind of
+// read returns a page together with its further pages, and marks all of them as used. kind is the kind of
 // the first page, and count the number of its elements.
 func (p *pages) read(id uint64) (b []byte, kind uint16, count int) {
 	p.markUsed(id, 1, used)
@@ -176,6 +176,7 @@ func (p *pages) tree(id uint64, low, high []byte) {
 	}
 }
 
+// leaf checks the elements of a leaf, and walks the buckets in it: a bucket has pages of its own, or is inline.
 func (p *pages) leaf(id uint64, b []byte, count int, low, high []byte) {
 	keys := make([][]byte, count)
 	for i := range keys {

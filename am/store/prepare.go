@@ -46,7 +46,7 @@ func (s *Store) prepare(ctx context.Context, d Decision) (*prepared, error) {
 	return p, s.reading(func() error {
 		return s.db.read(func(r reader) error {
 			// Read the revision before reads are recorded: each change writes its key, so the decision would always be stale.
-			p.base, p.now = (&View{r: r}).Revision(), s.opt.Now()
+			p.base, p.now = r.revision(), s.opt.Now()
 			began := time.Now()
 			r.reads = &p.reads
 			err := recoverPanic("a decision", func() (err error) {

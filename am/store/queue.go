@@ -22,7 +22,7 @@ func newQueue() *queue {
 	return q
 }
 
-// push returns false if the queue is closed.
+// push adds a commit. It returns false if the queue is closed.
 func (q *queue) push(p *pending) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 
 	"go.etcd.io/bbolt"
@@ -72,6 +73,15 @@ func (r reader) get(bucket string, key []byte) []byte {
 	return nil
 }
 
+// revision returns the revision of the last change.
+func (r reader) revision() Rev {
+	b := r.get(metaBucket, []byte(revisionName))
+	if len(b) != 8 {
+		return 0
+	}
+	return Rev(binary.BigEndian.Uint64(b))
+}
+
 // scan calls f for each key that has the prefix and is at least first, in order, until f
 // returns false.
 func (r reader) scan(bucket string, prefix, first []byte, f func(k, v []byte) bool) {
@@ -122,7 +132,7 @@ func next(c *bbolt.Cursor) (k, v []byte) {
 	return c.Next()
 }
 
-// apply needs a write transaction, which must be rolled back after an error.
+// apply carries out the operations in order. It needs a write transaction, which must be rolled back after an error.
 func (r reader) apply(ops ...op) (err error) {
 	defer panicAsBroken()
 	for _, o := range ops {

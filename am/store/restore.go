@@ -77,6 +77,7 @@ func copyBeside(path string, in io.Reader) (name string, err error) {
 	return out.Name(), nil
 }
 
+// open opens the copy of the backup as the site's store, and migrates it.
 func (r *Restoration) open() error {
 	db, err := openDatabase(r.staged)
 	if err != nil {

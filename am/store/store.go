@@ -141,7 +141,7 @@ func start(db *database, o Options) (*Store, error) {
 	o.Short = cmp.Or(o.Short, 5*time.Millisecond)
 	s := &Store{db: db, opt: o, failure: &failure{notify: o.Broken}, queue: newQueue(), done: make(chan struct{})}
 	c := &committer{db: db, now: o.Now, notify: s.notifyFollowers, groupTime: o.GroupTime, short: o.Short, readOnly: o.ReadOnly, failure: s.failure, longest: &s.longest, published: &s.revision}
-	if err := db.read(func(r reader) error { c.revision = (&View{r: r}).Revision(); return nil }); err != nil {
+	if err := db.read(func(r reader) error { c.revision = r.revision(); return nil }); err != nil {
 		return nil, errors.Join(err, db.close())
 	}
 	s.revision.Store(uint64(c.revision))
@@ -184,7 +184,7 @@ func (s *Store) Commit(ctx context.Context, d Decision) error {
 // CommitFor does what Commit does, on behalf of the named caller. Changes of different callers take
 // turns. Commit uses the name "", which stands for the site itself.
 //
-// The decision may take long, since it runs on a view of the published state, for which nobody waits.
+// The decision may take long, since it runs on a view of the published state, for which no other change waits.
 // The commit only checks that nothing has changed that the decision has read. Else the decision
 // runs again: in the commit if it is short, and otherwise on another view, a few times at most.
 // Then CommitFor returns ErrContended. An error or an empty change set is returned from a view.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"time"
 
@@ -89,7 +88,7 @@ func (v *View) Rev(k Key) Rev {
 // slivers that still hold a component. A slice without slivers is no error.
 func (v *View) SliversOf(slice urn.URN) ([]am.Sliver, error) {
 	out := []am.Sliver{}
-	err := v.EachOf(slice, func(Key) bool { return false }, func(s am.Sliver) bool { out = append(out, s); return true })
+	err := v.EachOf(slice, nil, func(s am.Sliver) bool { out = append(out, s); return true })
 	return out, err
 }
 
@@ -110,10 +109,10 @@ func (v *View) SliverBytes(slice urn.URN, others []urn.URN) (n int) {
 }
 
 // EachOf calls f with the slivers of a slice in the order of SliversOf, until f returns false.
-// If skip returns true for the key of a sliver, EachOf does not read the sliver.
+// If skip is not nil and returns true for the key of a sliver, EachOf does not read the sliver.
 func (v *View) EachOf(slice urn.URN, skip func(Key) bool, f func(am.Sliver) bool) (err error) {
 	v.keysOf(slice, func(k Key) bool {
-		if skip(k) {
+		if skip != nil && skip(k) {
 			return true
 		}
 		var s am.Sliver
@@ -170,13 +169,7 @@ func (v *View) JournalAfter(rev Rev, f func(am.JournalEntry) bool) error {
 }
 
 // Revision returns the revision of the last change.
-func (v *View) Revision() Rev {
-	b := v.r.get(metaBucket, []byte(revisionName))
-	if len(b) != 8 {
-		return 0
-	}
-	return Rev(binary.BigEndian.Uint64(b))
-}
+func (v *View) Revision() Rev { return v.r.revision() }
 
 // eachEnd calls f with the end of each running lease and the key of its sliver, earliest
 // end first, until f returns false. The leases of frozen slivers do not run.
