@@ -13,11 +13,12 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// probeBatch returns an error for each sliver, in the order of the batch; nil if the sliver
-// can be created or changed.
+// probeBatch makes the dry run of one provider: it gets the resources, makes a set call that must change nothing, and gets
+// them again, to remove what the call has created nevertheless. It returns an error for each sliver, in the order of the
+// batch; nil if the sliver can be created or changed.
 func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 	out := make([]*am.Error, len(b.slivers))
-	all := func(err error) []*am.Error {
+	failAll := func(err error) []*am.Error {
 		for i := range out {
 			out[i] = failedCall(b.name, err)
 		}
@@ -31,7 +32,7 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 	case line.probes <- struct{}{}:
 		defer func() { <-line.probes }()
 	case <-ctx.Done():
-		return all(ctx.Err())
+		return failAll(ctx.Err())
 	}
 	names := make([]string, len(b.slivers))
 	for i := range b.slivers {
@@ -39,7 +40,7 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 	}
 	before, err := b.provider.Get(ctx, slices.Concat(names, b.leaving))
 	if err != nil {
-		return all(err)
+		return failAll(err)
 	}
 	var updates []provider.Update
 	var asked []int // the index in out of each sliver in updates
@@ -76,13 +77,13 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 		defer cancel()
 	}
 	after, err := b.provider.Get(ctx, names)
-	p.catch(ctx, b, before, after)
+	p.removeCreated(ctx, b, before, after)
 	switch {
 	case err != nil:
 		p.cfg.Log.Error("after a dry run, a provider did not report whether it has created the nodes; check that, and remove them by hand", "provider", b.name, "nodes", names, "error", err)
-		return all(err)
+		return failAll(err)
 	case failed != nil:
-		return all(failed)
+		return failAll(failed)
 	}
 	return out
 }
@@ -106,7 +107,7 @@ func (p *Prober) dryRun(ctx context.Context, b *batch, updates []provider.Update
 	changes, err := b.provider.Set(ctx, updates, true)
 	if err != nil {
 		if !errors.Is(err, provider.ErrNoPlace) && isSilence(ctx, err, time.Since(begun)) {
-			p.remember(b, indexes, err)
+			p.recordSilence(b, indexes, err)
 		}
 		return err
 	}
@@ -118,9 +119,9 @@ func (p *Prober) dryRun(ctx context.Context, b *batch, updates []provider.Update
 	return nil
 }
 
-// catch finds resources that a dry run has really created, and removes them. Such a
+// removeCreated finds resources that a dry run has really created, and removes them. Such a
 // provider gets no more dry runs.
-func (p *Prober) catch(ctx context.Context, b *batch, before, after map[string]provider.Result) {
+func (p *Prober) removeCreated(ctx context.Context, b *batch, before, after map[string]provider.Result) {
 	var made []string
 	for _, s := range b.slivers {
 		name := s.URN.Name
@@ -134,7 +135,7 @@ func (p *Prober) catch(ctx context.Context, b *batch, before, after map[string]p
 	}
 	slices.Sort(made)
 	p.mu.Lock()
-	p.deaf[b.name] = true
+	p.ignoreNoop[b.name] = true
 	p.mu.Unlock()
 	updates := make([]provider.Update, len(made))
 	for i, name := range made {

@@ -21,5 +21,5 @@
 //     components, and nodes that name one get the same error at once, without a dry run:
 //     [Prober.Unanswering].
 //   - dry run that makes something: the resource is removed, and the provider is not asked again
-//     until the next start: [Prober.catch].
+//     until the next start: [Prober.removeCreated].
 package dryrun

@@ -47,10 +47,10 @@ type Config struct {
 type Prober struct {
 	cfg Config
 
-	mu       sync.Mutex           // guards the fields below
-	deaf     map[string]bool      // providers that do not obey noop
-	lines    map[string]line      // by the provider's name
-	silences map[string]*noAnswer // by the component's key
+	mu         sync.Mutex           // guards the fields below
+	ignoreNoop map[string]bool      // providers that do not obey noop
+	lines      map[string]line      // by the provider's name
+	silences   map[string]*noAnswer // by the component's key
 }
 
 // line limits the concurrent probes of one provider.
@@ -67,7 +67,7 @@ func New(c Config) *Prober {
 	if c.Limit == 0 {
 		c.Limit = DefaultLimit
 	}
-	return &Prober{cfg: c, deaf: map[string]bool{}, lines: map[string]line{}, silences: map[string]*noAnswer{}}
+	return &Prober{cfg: c, ignoreNoop: map[string]bool{}, lines: map[string]line{}, silences: map[string]*noAnswer{}}
 }
 
 // Timeout returns the maximum duration of Probe, including the removal of resources
@@ -85,12 +85,12 @@ func (p *Prober) WantsProbe(component urn.URN) bool {
 	return ok
 }
 
-// provider returns false if the provider wants no dry runs or does not obey noop.
+// provider returns the provider with a name. It returns false if the provider wants no dry runs or does not obey noop.
 func (p *Prober) provider(name string) (Provider, bool) {
 	p.mu.Lock()
-	deaf := p.deaf[name]
+	ignoresNoop := p.ignoreNoop[name]
 	p.mu.Unlock()
-	if deaf {
+	if ignoresNoop {
 		return nil, false
 	}
 	return p.cfg.Providers(name)
@@ -110,7 +110,7 @@ type batch struct {
 	provider   Provider
 	slivers    []am.Sliver
 	components []string
-	places     []int                // the index of each sliver in the argument of Probe
+	indexes    []int                // the index of each sliver in the argument of Probe
 	leaving    []string             // nodes that are being removed
 	isChanged  func(am.Sliver) bool // see Probe
 }
@@ -138,7 +138,7 @@ func (p *Prober) Probe(ctx context.Context, slivers, leaving []am.Sliver, isChan
 	var calls sync.WaitGroup
 	batches := p.batches(slivers)
 	for i := range leaving {
-		if _, name, ok := p.place(&leaving[i]); ok && batches[name] != nil {
+		if _, name, ok := p.namesOf(&leaving[i]); ok && batches[name] != nil {
 			batches[name].leaving = append(batches[name].leaving, leaving[i].URN.Name)
 		}
 	}
@@ -146,7 +146,7 @@ func (p *Prober) Probe(ctx context.Context, slivers, leaving []am.Sliver, isChan
 		calls.Go(func() {
 			b.isChanged = isChanged
 			for i, err := range p.probeBatch(ctx, b) {
-				out[b.places[i]] = err
+				out[b.indexes[i]] = err
 			}
 		})
 	}
@@ -154,11 +154,11 @@ func (p *Prober) Probe(ctx context.Context, slivers, leaving []am.Sliver, isChan
 	return out
 }
 
-// batches leaves out slivers whose provider wants no dry runs.
+// batches groups the slivers by provider, and leaves out those whose provider wants no dry runs.
 func (p *Prober) batches(slivers []am.Sliver) map[string]*batch {
 	all := map[string]*batch{}
 	for i, s := range slivers {
-		component, name, ok := p.place(&s)
+		component, name, ok := p.namesOf(&s)
 		if !ok {
 			continue
 		}
@@ -173,14 +173,14 @@ func (p *Prober) batches(slivers []am.Sliver) map[string]*batch {
 		}
 		b.slivers = append(b.slivers, s)
 		b.components = append(b.components, component)
-		b.places = append(b.places, i)
+		b.indexes = append(b.indexes, i)
 	}
 	return all
 }
 
-// place returns the names that a sliver's component and provider had when the sliver was
+// namesOf returns the names that a sliver's component and provider had when the sliver was
 // bound. For a record of an earlier version, it returns the names in the current inventory.
-func (p *Prober) place(s *am.Sliver) (component, provider string, ok bool) {
+func (p *Prober) namesOf(s *am.Sliver) (component, provider string, ok bool) {
 	if s.Provider != "" {
 		return s.ComponentName, s.Provider, true
 	}

@@ -53,8 +53,9 @@ func (p *Prober) refuseSilent(b *batch, errs []*am.Error) (any bool) {
 	return any
 }
 
-// remember accepts indexes of b.slivers. It also removes records that have ended.
-func (p *Prober) remember(b *batch, indexes []int, err error) {
+// recordSilence records that a dry run with the slivers at the indexes of b.slivers had no answer, because of err. It also
+// removes records that have ended.
+func (p *Prober) recordSilence(b *batch, indexes []int, err error) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
