@@ -219,7 +219,7 @@ func (d *Draft) set(key string, value *yaml.Node) {
 	}
 }
 
-// mapping expects each key, followed by its value.
+// mapping returns a YAML mapping. fields has each key, followed by its value.
 func mapping(fields ...any) *yaml.Node {
 	m := &yaml.Node{Kind: yaml.MappingNode}
 	for i := 0; i < len(fields); i += 2 {

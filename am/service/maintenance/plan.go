@@ -79,7 +79,7 @@ func (p *Plan) With(l *Lockdown, extra []*Drain) *Plan {
 		return p
 	}
 	q := &Plan{Lockdown: cmp.Or(p.Lockdown, l), Planned: p.Planned, Drained: slices.Concat(p.Drained, extra), Fingerprint: p.Fingerprint}
-	q.prepare()
+	q.buildIndexes()
 	return q
 }
 
@@ -106,7 +106,8 @@ func (p *Plan) DrainedNames() (n int) {
 // IsInForce reports whether the window applies at the time now.
 func (w *Window) IsInForce(now time.Time) bool { return !now.Before(w.From) && now.Before(w.Until) }
 
-func (p *Plan) prepare() {
+// buildIndexes fills in the fields that find windows and drains by component and by time.
+func (p *Plan) buildIndexes() {
 	p.named, p.drained = map[string][]*Window{}, map[string]*Drain{}
 	for _, d := range p.Drained {
 		for _, name := range d.names {

@@ -15,7 +15,7 @@ func minute(n int) time.Time { return epoch.Add(time.Duration(n) * time.Minute) 
 
 func planOf(windows ...*Window) *Plan {
 	p := &Plan{Planned: windows}
-	p.prepare()
+	p.buildIndexes()
 	return p
 }
 

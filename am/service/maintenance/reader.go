@@ -32,7 +32,7 @@ func Parse(text []byte, file string) (*Plan, error) {
 	return p, err
 }
 
-// parse also returns the YAML document, for editing.
+// parse does what Parse does, and also returns the YAML document, for editing.
 func parse(text []byte, file string) (*yaml.Node, *Plan, error) {
 	r := &reader{Reader: yamlfile.Reader{File: file}}
 	sum := sha256.Sum256(text)
@@ -44,7 +44,7 @@ func parse(text []byte, file string) (*yaml.Node, *Plan, error) {
 	if err := r.Err(); err != nil {
 		return nil, nil, err
 	}
-	p.prepare()
+	p.buildIndexes()
 	return doc, p, nil
 }
 
