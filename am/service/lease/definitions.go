@@ -21,7 +21,7 @@ func DropDefinitions(v *store.View, cs *store.ChangeSet, slice urn.URN) error {
 	}
 	cs.Drop(definitionKeys(rec)...)
 	empty := true
-	if err := v.EachOf(slice, func(store.Key) bool { return false }, func(am.Sliver) bool { empty = false; return false }); err != nil {
+	if err := v.EachOf(slice, nil, func(am.Sliver) bool { empty = false; return false }); err != nil {
 		return err
 	}
 	if empty && rec.Shutdown.IsZero() {
@@ -49,7 +49,7 @@ func EndedDefinitions(v *store.View, limit int) (due []urn.URN, err error) {
 			return true
 		}
 		used := false
-		failed = v.EachOf(s.URN, func(store.Key) bool { return false }, func(am.Sliver) bool { used = true; return false })
+		failed = v.EachOf(s.URN, nil, func(am.Sliver) bool { used = true; return false })
 		if !used && failed == nil {
 			due = append(due, s.URN)
 		}
