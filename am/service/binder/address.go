@@ -233,6 +233,7 @@ type networks struct {
 // span is a range of IPv4 addresses as numbers.
 type span struct{ first, last uint64 }
 
+// newNetworks returns the networks in area that do not overlap those in lists.
 func newNetworks(area netip.Prefix, lists ...[]netip.Prefix) *networks {
 	n := &networks{area: area}
 	for _, list := range lists {

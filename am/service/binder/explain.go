@@ -113,6 +113,7 @@ func linkedInterfaces(c *inventory.Component) (all []*inventory.Interface) {
 	return all
 }
 
+// refuseNamed refuses n, which names c, because of the verdict v.
 func (b *binding) refuseNamed(n *node, c *inventory.Component, v verdict) {
 	const id = "component_id"
 	switch v {
@@ -162,13 +163,22 @@ func (b *binding) classMaintenance(c *class) *maintenance.Window {
 	return nil
 }
 
-func (b *binding) refuseUnbound(n *node) {
-	if n.within != nil { // only a try: its reasons are not shown
+// refuseWithoutSearch refuses n and returns true in a try, whose reasons are not shown, and after too much work.
+func (b *binding) refuseWithoutSearch(n *node) bool {
+	switch {
+	case n.within != nil:
 		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
-		return
-	}
-	if b.work.isOver() {
+	case b.work.isOver():
 		b.refuse(n, am.TooBig, "%s", b.workText())
+	default:
+		return false
+	}
+	return true
+}
+
+// refuseUnbound refuses n, for which no component is left. Equal nodes get the same reason, which is searched for once.
+func (b *binding) refuseUnbound(n *node) {
+	if b.refuseWithoutSearch(n) {
 		return
 	}
 	k := n.class()
@@ -322,13 +332,9 @@ func (b *binding) limitOf(k classKey) string {
 	return ""
 }
 
+// refuseGroup refuses n of the group called name, for whose size nodes together no host has room.
 func (b *binding) refuseGroup(n *node, name string, size int) {
-	if n.within != nil { // only a try: its reasons are not shown
-		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
-		return
-	}
-	if b.work.isOver() {
-		b.refuse(n, am.TooBig, "%s", b.workText())
+	if b.refuseWithoutSearch(n) {
 		return
 	}
 	c := b.class(n.class())

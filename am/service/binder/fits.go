@@ -117,13 +117,9 @@ func (b *binding) groupsWithHosts() map[string]colocated {
 // First come the components on which the preferences of g fit, too. Meanwhile it leaves these out, and then
 // restores the matchings.
 func (b *binding) nodeFitOf(n *node, g colocated) NodeFit {
-	k := n.class()
-	k.matching = nil
-	var list []*inventory.Component
-	for _, i := range b.class(k).members {
-		if c := b.x.inv.Components[i]; n.Component == nil || n.Component == c {
-			list = append(list, c)
-		}
+	list := b.withoutConstraints(n)
+	if n.Component != nil {
+		list = slices.DeleteFunc(list, func(c *inventory.Component) bool { return c != n.Component })
 	}
 	f := NodeFit{SliverType: n.SliverType, Candidates: len(list)}
 	if n.matching != nil {

@@ -32,6 +32,8 @@ func (g colocated) want(c *inventory.Component) want {
 	return w
 }
 
+// bindGroup puts the nodes of g on one host, or refuses them all. It leaves out their preferences, and then takes later options
+// of theirs, if no host has room otherwise.
 func (b *binding) bindGroup(name string, g colocated) {
 	i, ok := b.hostFor(g)
 	if !ok && b.leaveOutPreferences(g) {

@@ -22,15 +22,20 @@ func (b *binding) refuseUnmatched(n *node) {
 }
 
 func (b *binding) explainUnmatched(n *node) {
-	k := n.class()
-	k.matching = nil
-	var all []*inventory.Component
-	for _, i := range b.class(k).members {
-		all = append(all, b.x.inv.Components[i])
-	}
+	all := b.withoutConstraints(n)
 	e := n.matching.explain(all) // all offer the type, so constraints remove them
 	last := e.Removals[len(e.Removals)-1].Constraint
 	b.refuseFor(n, last.String(), am.TooBig, "no %s satisfies its constraints: %v; relax %s", n.SliverType.Name, e, last)
+}
+
+// withoutConstraints returns the components that n could have if it had no constraints.
+func (b *binding) withoutConstraints(n *node) (all []*inventory.Component) {
+	k := n.class()
+	k.matching = nil
+	for _, i := range b.class(k).members {
+		all = append(all, b.x.inv.Components[i])
+	}
+	return all
 }
 
 func remedyOf(e *match.NoneError) string {
@@ -55,12 +60,7 @@ func (b *binding) removals(n *node) string {
 }
 
 func (b *binding) removalsText(n *node) string {
-	k := n.class()
-	k.matching = nil
-	var all []*inventory.Component
-	for _, i := range b.class(k).members {
-		all = append(all, b.x.inv.Components[i])
-	}
+	all := b.withoutConstraints(n)
 	removals, _, _ := n.matching.requirements.Removals(n.matching.candidates(all))
 	if len(removals) == 0 {
 		return ""

@@ -122,7 +122,7 @@ func (p *placement) relax(all []*node, wanted map[*node]option) bool {
 	return true
 }
 
-// resetCursors must be called when components may be free again.
+// resetCursors makes all candidates be considered again. Call it when components may be free again.
 func (p *placement) resetCursors() {
 	for _, c := range p.candidates {
 		c.run, c.next = 0, 0

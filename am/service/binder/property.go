@@ -130,7 +130,7 @@ func (b *binding) qualitiesOf(w *wire) *qualities {
 	return s
 }
 
-// mergePairs requires that pairs to the same end are neighbours in the list.
+// mergePairs combines the pairs to the same end, which must be neighbours in the list.
 func mergePairs(list []pair) []pair {
 	out := list[:0]
 	for _, p := range list {

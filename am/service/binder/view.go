@@ -199,6 +199,7 @@ func (x *occupancy) interfaceOf(i *am.InterfaceHold, on *inventory.Component) *i
 	return on.InterfaceNamed(string(i.ComponentName))
 }
 
+// applyPlan records the maintenance at the time at, and the drains.
 func (x *occupancy) applyPlan(p *maintenance.Plan, at time.Time) {
 	if p == nil || len(p.Planned)+len(p.Drained) == 0 {
 		return

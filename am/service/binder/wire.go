@@ -175,6 +175,7 @@ func (b *binding) linkWith(u urn.URN) int {
 
 func (w *wire) allows(l *inventory.Link) bool { return w.only == nil || slices.Contains(w.only, l) }
 
+// readSharedVLAN sets the shared VLAN that the link asks for, or refuses the link.
 func (b *binding) readSharedVLAN(w *wire) {
 	if w.SharedVLAN == "" {
 		return
@@ -201,8 +202,8 @@ func (b *binding) readSharedVLAN(w *wire) {
 	}
 }
 
-// amounts requires that all nodes have components, because traffic within a component takes
-// no capacity.
+// amounts returns the capacity that each end takes. All nodes must have components, because traffic within a component
+// takes no capacity.
 func (b *binding) amounts(w *wire) []amount {
 	return w.amounts(func(x, y end) bool { return b.nodes[x.node].Component != b.nodes[y.node].Component })
 }

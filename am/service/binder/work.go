@@ -14,7 +14,7 @@ const maxWork = 4_000_000
 // each part of a request, or for each different one, adds its length before it runs.
 type work struct{ done, limit int }
 
-// add returns false if the work is over the limit. Then its caller does not do the work.
+// add counts units of work. It returns false if the work is over the limit. Then its caller does not do the work.
 func (w *work) add(units int) bool {
 	if !w.isOver() {
 		w.done += units
