@@ -72,7 +72,7 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 			switch {
 			case action == am.ActionSetup:
 				return setups.reopenFailed(v, cs, x, status)
-			case action == am.ActionUpdateUsers && status == x.Status: // while its setup goes on
+			case action == am.ActionUpdateUsers && status == x.Status: // while its setup continues
 			case status == x.Status: // no change
 				return nil
 			}
@@ -92,7 +92,7 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 			// is ready again at once, and it still gets the desired accounts.
 			goal, ok := goals[action]
 			if t, _, err := v.Task(x.URN); err == nil && action == am.ActionUpdateUsers && status.Operational == am.Configuring {
-				goal = t.Goal // PutTask replaces that task, so its work must go on
+				goal = t.Goal // PutTask replaces that task, so its work must continue
 			}
 			if ok {
 				queueTask(cs, v, x, goal, o.Call)

@@ -117,6 +117,7 @@ func adLink(l *inventory.Link) rspec.AdLink {
 	return ad
 }
 
+// stateMachine returns the advertised state machine, which is made from am.Transitions.
 func stateMachine(v *inventory.Inventory) rspec.Machine {
 	m := rspec.Machine{Start: string(am.StartState)}
 	for _, t := range v.SliverTypes {

@@ -132,6 +132,7 @@ func (s *Service) FillInRecords(ctx context.Context) error {
 	return err
 }
 
+// fillIn copies to x what FillInRecords copies, and reports whether that changes x.
 func fillIn(v *inventory.Inventory, x *am.Sliver) bool {
 	c, ok := v.ComponentOf(x)
 	if !ok {

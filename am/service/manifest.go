@@ -140,7 +140,7 @@ func (s *Service) parseDocuments(ctx context.Context, caller urn.URN, documents 
 	return requests, ctx.Err()
 }
 
-// writeManifest takes the documents of the slivers, the oldest first, and the parsed requests by
+// writeManifest writes the manifest of slivers. It takes their documents, the oldest first, and the parsed requests by
 // document id. It leaves out released slivers, and slivers whose document is missing.
 func (s *Service) writeManifest(slivers []Report, documents []am.Document, requests map[string]*rspec.Request) ([]byte, error) {
 	var parts []rspec.Part
@@ -184,7 +184,7 @@ func (s *Service) writeManifest(slivers []Report, documents []am.Document, reque
 	return text, err
 }
 
-// nodeFacts takes its data from the sliver's record. The inventory adds only the gateway, and
+// nodeFacts returns what the manifest says about the node of a sliver. The data are from the sliver's record. The inventory adds only the gateway, and
 // data that records of earlier versions lack.
 func (s *Service) nodeFacts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFacts {
 	filled := *x

@@ -65,7 +65,7 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 				return err
 			}
 			permit = s.cfg.Policy.For(g.Caller(), slice)
-			if err := permit.Begin(); err != nil {
+			if err := permit.CheckUser(); err != nil {
 				return err
 			}
 			var slivers int // number of the slice's live slivers
@@ -126,7 +126,7 @@ func (s *Service) provision(v *store.View, cs *store.ChangeSet, x *am.Sliver, p 
 	if p.requested.IsZero() && x.RequestedEnd.After(now) {
 		p.requested = x.RequestedEnd
 	}
-	if err := p.permit.Over(now, x); err != nil {
+	if err := p.permit.CheckLife(now, x); err != nil {
 		return err
 	}
 	x.Status, x.Added = status, false

@@ -102,7 +102,7 @@ type attempt struct {
 	mustProbe bool
 }
 
-// hold takes the results of Memory.Hold. freeMemory releases what it holds.
+// hold takes the results of Memory.Hold and returns its error. freeMemory frees the memory.
 func (a *attempt) hold(free func(), err error) error {
 	if err == nil {
 		a.free = append(a.free, free)
@@ -155,6 +155,7 @@ func (a *attempt) runOnce(ctx context.Context) (Outcome, error) {
 	return a.outcome()
 }
 
+// outcome returns the result of the call after the last decision, with the manifest of its slivers and all notices.
 func (a *attempt) outcome() (out Outcome, err error) {
 	out.Slice = a.slice
 	if !a.options.Preview {
@@ -222,7 +223,7 @@ func (a *attempt) check(v *store.View, isBinding bool) (err error) {
 		return err
 	}
 	a.permit = a.cfg.Policy.For(a.grant.Caller(), a.slice)
-	if err := a.permit.Begin(); err != nil || !a.create {
+	if err := a.permit.CheckUser(); err != nil || !a.create {
 		return err
 	}
 	if isBinding {

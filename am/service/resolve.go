@@ -47,6 +47,7 @@ func resolve(v *store.View, g credentials.Grant, t Targets, bestEffort bool) (re
 	return r, nil
 }
 
+// resolveSlivers does what resolve does, for named slivers. A sliver that is named twice counts once.
 func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEffort bool) (resolved, error) {
 	var r resolved
 	seen, checked := map[string]bool{}, map[string]bool{}

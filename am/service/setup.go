@@ -84,7 +84,7 @@ type continuation struct {
 	call      Call
 	hasStages func(provider string) bool
 	called    map[urn.URN]bool
-	documents map[string]bool // of the slivers whose plan goes on
+	documents map[string]bool // of the slivers whose plan continues
 }
 
 // reopenFailed makes the failed steps of a sliver run again, and gives it the status. It changes nothing if the sliver's steps are

@@ -53,7 +53,7 @@ func nameNotices(n *rspec.Node, x *am.Sliver) (list []string) {
 	return list
 }
 
-// nameRemarks requires the slivers of the request's nodes, in their order.
+// nameRemarks adds remarks on the DNS names that are not used. slivers are those of the request's nodes, in their order.
 func (r *remarks) nameRemarks(req *rspec.Request, slivers []am.Sliver) {
 	for i := range slivers {
 		n := &req.Nodes[i]

@@ -70,7 +70,7 @@ func (b *Budget) Used() int64 {
 	return b.used
 }
 
-// add requires that the caller holds mu.
+// add adds n to the bytes in use, which may be negative. mu must be held.
 func (b *Budget) add(caller string, n int64) {
 	b.used += n
 	if b.by[caller] += n; b.by[caller] == 0 {

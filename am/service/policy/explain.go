@@ -27,7 +27,8 @@ const (
 	maxHidden   = 10_000
 )
 
-func (r *Rules) remark(site Site) {
+// addRemarks adds the warnings of Remarks that concern whole rules.
+func (r *Rules) addRemarks(site Site) {
 	add := func(x *Rule, format string, args ...any) {
 		if len(r.remarks) < maxRemarks {
 			r.remarks = append(r.remarks, yamlfile.Problem{File: r.file, Line: x.line, Msg: fmt.Sprintf("rule %q: ", x.Name) + fmt.Sprintf(format, args...)})
@@ -53,7 +54,7 @@ func (r *Rules) remark(site Site) {
 		if x.refuse != "" && (x.types != nil || x.components != nil || x.limits != noLimits || x.terms != nil) {
 			add(x, "it refuses every new reservation, so sliver_types, components, nodes, cores, disk and terms have no effect")
 		}
-		for i, takers := range [...][]string{1: site.Cores, site.Disk} {
+		for i, takers := range [...][]string{1: site.Cores, site.Disk} { // i is the index in counted; each type takes a node
 			if i == 0 || x.limits[i] == boundless || slices.ContainsFunc(takers, x.allowsType) {
 				continue
 			}
@@ -188,7 +189,7 @@ func (r *Rules) Explain(user, slice urn.URN) Explanation {
 	if x.refuse != "" {
 		e.May = e.May[1:] // it is in Refused
 	}
-	if err := p.Begin(); err != nil {
+	if err := p.CheckUser(); err != nil {
 		e.Refused = err.Error()
 	}
 	return e

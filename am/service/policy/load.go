@@ -49,7 +49,7 @@ func Parse(text []byte, file string, site Site) (*Rules, error) {
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	rules.remark(site)
+	rules.addRemarks(site)
 	return rules, nil
 }
 

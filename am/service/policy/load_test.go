@@ -234,7 +234,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		p := New(r).For(userURN("alice"), sliceURN("course-net", "s"))
-		p.Begin()
+		p.CheckUser()
 		p.Within(Amount{Nodes: 1, Cores: 1}, heldBy())
 		for _, s := range r.Sentences() {
 			if strings.ContainsAny(s, "\n\r\x00") {

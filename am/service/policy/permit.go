@@ -77,9 +77,9 @@ func endsSentence(text string) bool {
 	return text != "" && strings.ContainsRune(".!?", rune(text[len(text)-1]))
 }
 
-// Begin fails for a user whose rule refuses everything, and for a user who has not accepted the
+// CheckUser fails for a user whose rule refuses everything, and for a user who has not accepted the
 // terms of the rule. The error is an *am.Error with code Refused.
-func (p *Permit) Begin() error {
+func (p *Permit) CheckUser() error {
 	if p == nil {
 		return nil
 	}
@@ -124,6 +124,7 @@ func (p *Permit) Within(added Amount, held func(user, slice urn.URN) (Held, erro
 	return nil
 }
 
+// checkLimit returns a refusal if added units of the resource counted[i] would exceed a limit of m.
 func (p *Permit) checkLimit(current Held, i int, m maxima, added int64) error {
 	what, of := counted[i].one, counted[i].of
 	for _, l := range [...]struct {
@@ -198,9 +199,9 @@ func (p *Permit) Latest(now, created, end time.Time, limit string) (time.Time, s
 	return end, limit
 }
 
-// Over refuses a new lease for a sliver that has reached the longest life that the rule allows.
+// CheckLife refuses a new lease for a sliver that has reached the longest life that the rule allows.
 // The error is an *am.Error with code Refused.
-func (p *Permit) Over(now time.Time, x *am.Sliver) error {
+func (p *Permit) CheckLife(now time.Time, x *am.Sliver) error {
 	if p == nil || p.rule.lease.longest == 0 || x.Created.Add(p.rule.lease.longest).Truncate(time.Second).After(now) {
 		return nil
 	}

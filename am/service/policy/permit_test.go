@@ -52,7 +52,7 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 		{"who only looks like that", urn.MustParse("urn:publicid:IDN+example.net.evil+user+eve"), net, "urn:publicid:IDN+example.net.evil+user+eve matches no rule of this site"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			err := New(r).For(tt.user, tt.slice).Begin()
+			err := New(r).For(tt.user, tt.slice).CheckUser()
 			if tt.want == "" && err == nil {
 				return
 			}
@@ -61,7 +61,7 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 			}
 		})
 	}
-	if err := New(r).For(student("bob"), net).Begin(); !strings.HasSuffix(err.Error(), " https://testbed.example.org/terms") {
+	if err := New(r).For(student("bob"), net).CheckUser(); !strings.HasSuffix(err.Error(), " https://testbed.example.org/terms") {
 		t.Errorf("the address is not the last word: %v", err)
 	}
 	for what, p := range map[string]*Policy{"no policy": nil, "no rules": New(nil)} {
@@ -192,12 +192,12 @@ func TestOverIsWhoHasLivedTooLong(t *testing.T) {
 		{"old", "{longest: 1h}", 2 * time.Hour, true},
 	} {
 		p := New(load(t, "rules: [{name: x, lease: "+tt.lease+"}]", "")).For(student("alice"), sliceURN("x", "y"))
-		err := p.Over(now, &am.Sliver{Created: now.Add(-tt.age)})
+		err := p.CheckLife(now, &am.Sliver{Created: now.Add(-tt.age)})
 		if (err != nil) != tt.over || tt.over && (am.CodeOf(err) != am.Refused || !strings.Contains(err.Error(), "allows no sliver to live longer than 1h")) {
 			t.Errorf("%s: %v", tt.rule, err)
 		}
 	}
-	if err := (*Permit)(nil).Over(now, &am.Sliver{}); err != nil {
+	if err := (*Permit)(nil).CheckLife(now, &am.Sliver{}); err != nil {
 		t.Errorf("no permit: %v", err)
 	}
 }
@@ -266,7 +266,7 @@ func BenchmarkAdmit(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				x := p.For(user, slice)
-				if x == nil || x.Begin() != nil || x.Within(Amount{Nodes: 1, Cores: 1}, held) != nil {
+				if x == nil || x.CheckUser() != nil || x.Within(Amount{Nodes: 1, Cores: 1}, held) != nil {
 					b.Fatal("not admitted by the rule")
 				}
 				x.Components()

@@ -22,6 +22,7 @@ type reader struct {
 	named   int              // in the ranges read so far
 }
 
+// policy reads the whole file into rules.
 func (r *reader) policy(text []byte, rules *Rules) {
 	if len(text) == 0 {
 		// Some editors empty a file before they write it. Meanwhile the old rules must stay in
@@ -68,6 +69,7 @@ func (r *reader) rules(n *yaml.Node, rules *Rules) {
 
 var ruleKeys = []string{"name", "who", "projects", "sliver_types", "components", "nodes", "cores", "disk", "lease", "refuse", "says", "terms"}
 
+// rule reads one rule. It also adds to rules the remarks on its components, and the file of its terms.
 func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
 	x := &Rule{file: filepath.Base(r.File), line: n.Line, limits: noLimits}
 	before := r.Mistakes()
@@ -170,12 +172,12 @@ func (r *reader) components(n *yaml.Node, rules *Rules) *componentSet {
 			return p
 		}
 		r.named += names.Len()
-		absent, missing := "", 0 // the first name that no component has, and the number of such names
+		firstMissing, missing := "", 0 // the first name that no component has, and the number of such names
 		for name := range names.Names() {
 			if i, known := r.indexes[name]; known {
 				p.list = append(p.list, i)
 			} else if missing++; missing == 1 {
-				absent = name
+				firstMissing = name
 			}
 		}
 		switch {
@@ -183,7 +185,7 @@ func (r *reader) components(n *yaml.Node, rules *Rules) *componentSet {
 			r.Wrong(item, "no component is in %q; the inventory has %s", item.Value, yamlfile.Few(r.site.Components))
 		case missing > 0 && len(rules.remarks) < maxRemarks:
 			rules.remarks = append(rules.remarks, yamlfile.Problem{File: r.File, Line: item.Line, Msg: fmt.Sprintf("the inventory has no component %q, and lacks %d of the %d in %q; correct the range, unless they will be added",
-				absent, missing, names.Len(), item.Value)})
+				firstMissing, missing, names.Len(), item.Value)})
 		}
 	}
 	slices.Sort(p.list)
@@ -216,6 +218,8 @@ func (r *reader) lease(n *yaml.Node) (l lease) {
 	return l
 }
 
+// terms reads the terms and the list of the users who have accepted them. It adds the file of that list, and remarks on
+// its lines, to rules.
 func (r *reader) terms(n *yaml.Node, rules *Rules) *terms {
 	t := &terms{}
 	before := r.Mistakes()

@@ -95,7 +95,7 @@ func (r *Rules) find(user, slice urn.URN) *Rule {
 	return r.otherwise
 }
 
-// matches takes the type in the caller's URN as kind. A rule with the key who applies only to
+// matches reports whether the rule applies to a user in a project. kind is the type in the user's URN. A rule with the key who applies only to
 // users.
 func (x *Rule) matches(kind string, user, project *pattern) bool {
 	if x.who != nil && (kind != urn.User || !anyCovers(x.who, user)) {
