@@ -126,7 +126,8 @@ func (r *Runner) watchOrphans(ctx context.Context) {
 	}
 }
 
-// waitForList returns false if ctx has ended. After a removal request the wait is short.
+// waitForList waits until providers must be listed again: after wait, or sooner after a removal request. It returns false
+// if ctx has ended.
 func (r *Runner) waitForList(ctx context.Context, wait time.Duration) bool {
 	end := time.Now().Add(wait)
 	for {

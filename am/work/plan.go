@@ -18,7 +18,7 @@ import (
 // that have left them. Everything else wakes the plans at once.
 const planInterval = time.Second
 
-// plans are the plans of documents that go on or may have changed.
+// plans are the plans of documents that have not ended or may have changed.
 type plans struct {
 	mu   sync.Mutex
 	open map[plan]int // how often a sliver of the plan has changed
@@ -61,7 +61,8 @@ func (r *Runner) openPlans() map[plan]int {
 	return maps.Clone(r.plans.open)
 }
 
-// closePlan does nothing if a sliver of the plan has changed since openPlans returned changes.
+// closePlan removes a plan that has ended from the open ones, unless a sliver of it has changed since openPlans returned
+// changes.
 func (r *Runner) closePlan(p plan, changes int) {
 	r.plans.mu.Lock()
 	defer r.plans.mu.Unlock()
@@ -138,7 +139,7 @@ func (r *Runner) lookAtPlan(p plan, changes int) (planSeen, error) {
 }
 
 // advancePlan starts the next stage if the last one has ended on all nodes, or stops a plan that
-// has failed or takes too long. It reports whether the plan goes on, and until when.
+// has failed or takes too long. It reports whether the plan continues, and until when.
 func (r *Runner) advancePlan(ctx context.Context, p plan) (isOpen bool, deadline time.Time, err error) {
 	var cs store.ChangeSet
 	decide := func(v *store.View) (store.ChangeSet, error) {
@@ -160,7 +161,7 @@ func (r *Runner) advancePlan(ctx context.Context, p plan) (isOpen bool, deadline
 func nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bool, deadline time.Time, err error) {
 	var slivers []am.Sliver
 	stages := false
-	err = v.EachOf(p.slice, func(store.Key) bool { return false }, func(s am.Sliver) bool {
+	err = v.EachOf(p.slice, nil, func(s am.Sliver) bool {
 		if s.Document == p.document {
 			slivers = append(slivers, s)
 			stages = stages || s.HasStages()

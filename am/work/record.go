@@ -192,6 +192,7 @@ func undo(v *store.View, cs *store.ChangeSet, s *am.Sliver, request string) {
 	cs.PutTask(am.Task{Sliver: s.URN, Generation: s.Generation, Goal: am.GoalUndo, Since: v.Now(), Request: request})
 }
 
+// logOutcome logs what an operator must know about an outcome, and counts failed attempts.
 func (r *Runner) logOutcome(i *item, o outcome) {
 	log := r.cfg.Log.With("request", i.task.Request, "slice", i.sliver.Slice.String(), "sliver", i.sliver.URN.String(),
 		"goal", string(i.task.Goal), "generation", i.task.Generation)

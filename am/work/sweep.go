@@ -158,6 +158,7 @@ func (r *Runner) sweepSome(ctx context.Context, p Provider, batch []settled, cal
 	return r.recordObserved(ctx, p, batch, found)
 }
 
+// findDeviations returns those of the batch whose resource is lost or has drifted.
 func (r *Runner) findDeviations(p Provider, batch []settled, found map[string]provider.Result) (bad []settled, err error) {
 	err = r.cfg.Store.Read(func(v *store.View) error {
 		for _, x := range batch {
