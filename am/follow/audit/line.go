@@ -126,7 +126,7 @@ func peek(line []byte) (at, event string, ok bool) {
 	return at, string(name), ok && len(name) < 20
 }
 
-// decode returns false for a line that a crash has cut off.
+// decode parses a line. It returns false for a line that a crash left incomplete.
 func decode(text []byte) (Line, bool) {
 	var l Line
 	if _, _, ok := peek(text); !ok || json.Unmarshal(text, &l) != nil {

@@ -88,7 +88,7 @@ func Open(path string, s *store.Store, o Options) (*Log, error) {
 	return l, nil
 }
 
-// open requires that the caller holds the lock, or that no other goroutine has the Log.
+// open opens the file of the log. The caller holds the lock, or no other goroutine has the Log.
 func (l *Log) open() error {
 	f, err := openFile(l.path)
 	if err != nil {
@@ -248,7 +248,7 @@ func (l *Log) Err() error {
 	return l.err()
 }
 
-// err requires that the caller holds mu.
+// err does what Err does, for a caller that holds mu.
 func (l *Log) err() error {
 	if l.failure == nil {
 		return nil

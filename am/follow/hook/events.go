@@ -185,7 +185,7 @@ func eventOf(s *am.Sliver) Event {
 	}
 }
 
-// addCause does nothing if cause is nil.
+// addCause sets the fields of e about what caused it; none if cause is nil.
 func addCause(e *Event, cause *am.JournalEntry) {
 	if cause == nil {
 		return
