@@ -43,6 +43,7 @@ type preparedBody struct {
 	body    []byte
 }
 
+// listResources answers with a prepared body, in c.ready.
 func listResources(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	f := form{free: c.available}
 	switch {
@@ -56,8 +57,8 @@ func listResources(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	return nil, nil, err
 }
 
-// advertisement never returns an outdated body: the first reader after a change makes a new
-// body.
+// advertisement returns the complete body of an answer with the advertisement. It is never outdated: the first reader
+// after a change makes a new body.
 func (a *API) advertisement(f form) ([]byte, error) {
 	p := &a.prepared[f.encoding]
 	if f.free {

@@ -78,7 +78,8 @@ func (c *call) run(ctx context.Context, m method, params []xmlrpc.Value) (xmlrpc
 }
 
 // readOptionValues reads the options of a method whose field early has the given value. It
-// returns the error of the first option that is invalid or missing.
+// returns the error of the first option that is invalid or missing. Early options may name the slice of the call, which
+// it then sets as the target.
 func (c *call) readOptionValues(m method, early bool) (firstErr error) {
 	for _, o := range m.options {
 		if o.early != early {
@@ -99,6 +100,7 @@ func (c *call) readOptionValues(m method, early bool) (firstErr error) {
 	return firstErr
 }
 
+// mayChange asks Request.MayChange about a call of a changing method.
 func (c *call) mayChange(caller string) error {
 	if !c.event.Changes || c.request.MayChange == nil {
 		return nil
@@ -106,7 +108,8 @@ func (c *call) mayChange(caller string) error {
 	return c.request.MayChange(caller)
 }
 
-// authorize stores the grant of the call if the call is allowed.
+// authorize identifies the caller and stores the grant of the call if the call is allowed. It also sets who called, and by
+// which credentials, in the event, if they are known even for a refused call.
 func (c *call) authorize(m method) error {
 	right := m.right
 	if !c.slice.IsZero() {

@@ -15,8 +15,8 @@ import (
 	"patchbay/rspec"
 )
 
-// codeOf treats an unknown error as an internal error, whose text only the operator sees.
-// request is the request id.
+// codeOf returns the codes and the text of the answer for an error. An unknown error is an internal error, whose text only
+// the operator sees. request is the request id.
 func codeOf(err error, request string) (am.Code, am.Detail, string) {
 	if e, ok := errors.AsType[*am.Error](err); ok {
 		return e.Code, e.Detail, e.Msg
@@ -47,7 +47,8 @@ func internalError(request string) *am.Error {
 	return am.Errorf(am.ServerError, "internal error of the aggregate; its operators can find the cause in the log by the request id %s", request)
 }
 
-// refuse returns a body with an empty value, because some clients require a value.
+// refuse returns the body of an answer with an error, and sets the error in the event. The value is empty, because some
+// clients require one.
 func (c *call) refuse(err error) []byte {
 	code, detail, text := codeOf(err, c.request.ID)
 	c.event.Code, c.event.Detail, c.event.Output = code, detail, text
@@ -144,7 +145,7 @@ const (
 	details               // services and interfaces are added as providers report them
 )
 
-// sliver always sets all times and states, because clients require them.
+// sliver returns the struct of a sliver in answers. It always has all times and states, because clients require them.
 func sliver(r *service.Report, e extent) xmlrpc.Struct {
 	failure := r.Failed
 	if failure == "" && e >= states {

@@ -34,7 +34,7 @@ func (t *detailWriter) add(s xmlrpc.Struct, r *service.Report) xmlrpc.Struct {
 	return s
 }
 
-// services leaves an output empty if the outputs of the answer would together exceed
+// services returns the results of the sliver's steps. It leaves an output empty if the outputs of the answer would together exceed
 // maxDetails.
 func (t *detailWriter) services(x *am.Sliver) []xmlrpc.Value {
 	var list []xmlrpc.Value

@@ -20,7 +20,7 @@ const (
 	maxKeyComment = 256
 )
 
-// users returns the users who get accounts. Their logins are chosen later. An invalid key
+// users reads the option geni_users, or the argument users: the users who get accounts. Their logins are chosen later. An invalid key
 // is refused, because a key that is silently ignored locks its user out.
 func users(v xmlrpc.Value) ([]am.Account, error) {
 	list, ok := v.([]xmlrpc.Value)

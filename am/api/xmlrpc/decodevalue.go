@@ -59,7 +59,7 @@ func (r *reader) typed(kind string, depth int) Value {
 	return v
 }
 
-// scalar expects s without blanks at its ends.
+// scalar returns the value of a simple type. s has no blanks at its ends.
 func scalar(kind, s string) (v Value, ok bool) {
 	switch kind {
 	case "int", "i4":

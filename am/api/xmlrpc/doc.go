@@ -12,7 +12,7 @@
 //	dateTime.iso8601              time.Time   (read, never written)
 //	nil, ex:nil                   nil         (read, never written)
 //
-// The reader does not trust its input, which anybody may have sent. It accepts
+// The reader does not trust its input, which any host may have sent. It accepts
 // variants that deployed clients send: comments and CDATA inside of text, blanks
 // around numbers, missing params, booleans as words. It refuses input that two
 // readers could understand in two ways: a document type, unmatched end tags,

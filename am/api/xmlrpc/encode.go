@@ -58,7 +58,7 @@ func AppendFault(b []byte, f *Fault) []byte {
 	return append(b, "</string></value></member></struct></value></fault></methodResponse>\n"...)
 }
 
-// appendValue expects depth 1 for the outermost value.
+// appendValue appends a value. The outermost value has the depth 1.
 func appendValue(b []byte, v Value, depth int) ([]byte, error) {
 	if depth > defaultDepth {
 		return b, fmt.Errorf("deeper than %d", defaultDepth)

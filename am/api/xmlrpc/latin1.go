@@ -9,7 +9,7 @@ import (
 // 1.1 and PHP libraries declare it for calls that are mostly plain ASCII.
 const latin1Name = "iso-8859-1"
 
-// encodingOf returns false for named if the declaration names no character set.
+// encodingOf returns the character set that an XML declaration names. named is false if it names none.
 func encodingOf(inst string) (charset string, named bool) {
 	_, after, named := strings.Cut(inst, "encoding")
 	after = trim(strings.TrimPrefix(trim(after), "="))

@@ -87,7 +87,8 @@ func firstBad(b []byte) int {
 	return -1
 }
 
-// token returns nil at the end of the document, and after an error.
+// token returns the next token: character data, or the start or end of an element. It returns nil at the end of the
+// document, and after an error.
 func (r *reader) token() xml.Token {
 	for r.err == nil {
 		r.in.token = r.d.InputOffset()
@@ -123,6 +124,7 @@ func (r *reader) token() xml.Token {
 	return nil
 }
 
+// declared checks the XML declaration: it must come first, and name a character set that the bytes are in.
 func (r *reader) declared(inst string) {
 	if r.begun {
 		r.refuse(FaultParse, "the XML declaration is not at the beginning")
@@ -254,7 +256,7 @@ func (r *reader) syntax(err error) {
 
 func (r *reader) invalid(format string, args ...any) { r.refuse(FaultInvalid, format, args...) }
 
-// refuse keeps an earlier error.
+// refuse records an error at the present line. It keeps an earlier error.
 func (r *reader) refuse(code int, format string, args ...any) {
 	if r.err == nil {
 		line, _ := r.d.InputPos()
