@@ -23,6 +23,7 @@ type peerKey struct{}
 // authorities may have changed.
 const identifyAgain = 10 * time.Second
 
+// peer returns the client of the connection and its certificates. It identifies a client that is not known yet.
 func (s *Server) peer(ctx context.Context) (p *peer, chain [][]byte) {
 	p, _ = ctx.Value(peerKey{}).(*peer)
 	if p == nil {

@@ -9,7 +9,7 @@ import (
 // zero field stands for its default, which follows the semicolon in its comment.
 type Config struct {
 	// MaxBody is the largest request in bytes; 16 MiB. Requests carry RSpecs and
-	// credentials, 10 to 50 kB as a rule.
+	// credentials, usually 10 to 50 kB.
 	MaxBody int64 `yaml:"max_body"`
 	// MaxBodies limits the bytes of requests in memory; 64 MiB. While a call is processed, it
 	// takes several times its size. One caller may take a quarter of these bytes, or one call of

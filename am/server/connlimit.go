@@ -61,7 +61,7 @@ func newConnLimiter(max, perAddress, perCertificate int, closed func(string, net
 	}
 }
 
-// add counts nc. At a limit, it closes another connection, or returns nil if no connection can be
+// add counts nc as a waiting connection. At a limit, it closes another connection, or returns nil if no connection can be
 // closed.
 func (g *connLimiter) add(nc net.Conn) *trackedConn {
 	prefix := sourceOf(nc.RemoteAddr())
@@ -134,7 +134,8 @@ func (g *connLimiter) addCertificate(conn *trackedConn, c certificate) bool {
 	return true
 }
 
-// startCall returns false if the limiter has closed conn.
+// startCall ends the wait of conn, so that it is not closed during the call. It returns false if the limiter has closed
+// conn.
 func (g *connLimiter) startCall(conn *trackedConn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,7 +143,7 @@ func (g *connLimiter) startCall(conn *trackedConn) bool {
 	return g.conns[conn]
 }
 
-// endCall must be called when the answer has been sent.
+// endCall makes conn wait again, as the latest. Call it when the answer has been sent.
 func (g *connLimiter) endCall(conn *trackedConn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -185,6 +186,7 @@ func (g *connLimiter) longestWaiting(match func(*trackedConn) bool) (out *tracke
 	return out
 }
 
+// setWaiting begins or ends the wait of a connection.
 func (g *connLimiter) setWaiting(conn *trackedConn, waiting bool) {
 	if waiting == (conn.since > 0) {
 		return
@@ -200,7 +202,7 @@ func (g *connLimiter) setWaiting(conn *trackedConn, waiting bool) {
 	conn.source.waiting += step
 }
 
-// remove ignores nil and connections that it has removed before.
+// remove stops counting conn. It ignores nil and connections that it has removed before.
 func (g *connLimiter) remove(conn *trackedConn) {
 	if !g.conns[conn] {
 		return

@@ -80,7 +80,7 @@ func (s *Server) emit(e *event) {
 	})
 }
 
-// line returns the message "request" for an HTTP error, else "call".
+// line returns the line of the log about the event. Its message is "request" for an HTTP error, else "call".
 func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	level = slog.LevelInfo
 	attrs = []slog.Attr{

@@ -44,8 +44,8 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// call returns an HTTP error if it cannot receive the call, or if the limiter has closed the
-// connection. While the answer is being sent, the call still counts for MaxCallsPerCaller but no
+// call receives a call, passes it on, and sends the answer, under all limits. It returns an HTTP error if it cannot receive
+// the call, or if the limiter has closed the connection. While the answer is being sent, the call still counts for MaxCallsPerCaller but no
 // longer for MaxCalls. So a peer that does not read does not block other callers.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) *refusal {
 	release, limit := s.admit(p)
@@ -82,8 +82,8 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 
 const contentType = "text/xml; charset=utf-8"
 
-// process returns the answer or the name of an exceeded limit. It returns an HTTP error if it
-// cannot receive the call, or if the limiter has closed the connection.
+// process reads the body and lets the API or the authority answer the call. It returns the answer or the name of an
+// exceeded limit. It returns an HTTP error if it cannot receive the call, or if the limiter has closed the connection.
 func (s *Server) process(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) (answer api.Response, limit string, refused *refusal) {
 	control := http.NewResponseController(w)
 	in := &paced{
@@ -126,7 +126,7 @@ func (s *Server) process(w http.ResponseWriter, r *http.Request, p *peer, chain 
 	defer cancel()
 	s.metrics.running.Inc()
 	defer s.metrics.running.Dec()
-	counted := false
+	counted := false // the API asks twice, and the call counts once
 	mayChange := func(caller string) error {
 		if e.caller = cmp.Or(e.caller, caller); counted || e.caller == "" {
 			return nil

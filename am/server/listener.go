@@ -28,7 +28,7 @@ const unsentBytes = 256 << 10
 // tcpNotSentLowat is TCP_NOTSENT_LOWAT (tcp(7)).
 const tcpNotSentLowat = 25
 
-// limitUnsent ignores errors, because the timeouts also limit a peer that does not read.
+// limitUnsent applies unsentBytes to a connection. It ignores errors, because the timeouts also limit a peer that does not read.
 func limitUnsent(c net.Conn) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
@@ -51,6 +51,8 @@ type limited struct {
 
 const maxPause = time.Second
 
+// Accept returns the next connection within the limits. After an error of one connection, or for lack of descriptors or
+// memory, it waits and tries again.
 func (l *limited) Accept() (net.Conn, error) {
 	var pause time.Duration
 	for {

@@ -36,7 +36,7 @@ type target struct {
 	maxBody int64
 }
 
-// route returns the HTTP error of a request that is not a call.
+// route returns what a request calls, and the HTTP error of a request that is not a call.
 func (s *Server) route(r *http.Request) (t target, refused *refusal) {
 	t = target{version: versionOf(r.URL.Path), maxBody: s.config.MaxBody}
 	if s.opt.Authority != nil {

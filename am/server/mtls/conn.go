@@ -231,6 +231,7 @@ func (c *Conn) inTurn(l *line, op func(session) (result, error)) (result, error)
 	return c.do(op)
 }
 
+// do runs op on the session, unless the session is freed or broken. A failure of op breaks it.
 func (c *Conn) do(op func(session) (result, error)) (result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,7 +246,7 @@ func (c *Conn) do(op func(session) (result, error)) (result, error) {
 	return r, err
 }
 
-// flush does nothing while a writer is active, because the writer sends the waiting bytes
+// flush sends the bytes that wait in the session. It does nothing while a writer is active, because the writer sends the waiting bytes
 // with its next record.
 func (c *Conn) flush() error {
 	if !c.outMu.TryLock() {
@@ -304,7 +305,7 @@ func (c *Conn) drain(step func(s session, out []byte) result) error {
 	}
 }
 
-// send requires that the caller holds outMu.
+// send writes b to the inner connection, unless a write has failed before. The caller holds outMu.
 func (c *Conn) send(b []byte) error {
 	if c.outErr == nil {
 		_, c.outErr = c.raw.Write(b)

@@ -33,7 +33,7 @@ func (d *deadlines) lift(raw net.Conn) {
 	raw.SetWriteDeadline(d.write)
 }
 
-// within requires that the caller holds mu.
+// within returns t, or the bound if that is earlier. The caller holds mu.
 func (d *deadlines) within(t time.Time) time.Time {
 	if !d.bound.IsZero() && (t.IsZero() || d.bound.Before(t)) {
 		return d.bound

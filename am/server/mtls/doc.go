@@ -30,7 +30,7 @@
 // The main types are [Context] (keys, and what all connections share) and [Conn]. In a
 // handler, http.Request.TLS is nil. http.Server.ConnContext passes the Conn to it, before the
 // handshake is done. http.Server.ReadHeaderTimeout covers the handshake too, which is done by
-// the first Read; without it a silent peer stays for ever.
+// the first Read; without it a silent peer stays connected.
 //
 // It implements AM API v3, "Authentication": clients authenticate with SSL
 // certificates.

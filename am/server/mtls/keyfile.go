@@ -27,7 +27,7 @@ func readCertificates(file string) ([]byte, error) {
 // readPEM fails for a file that is not regular. It checks the mode of the open file,
 // because another file may appear at its path at any time.
 func readPEM(file string, checkMode func(os.FileMode) error) ([]byte, error) {
-	// A FIFO must not hold up the start: it opens at once and is then refused.
+	// A FIFO must not block the start: it opens at once and is then refused.
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

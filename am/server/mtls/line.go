@@ -46,6 +46,7 @@ func (l *line) enter(source netip.Addr) {
 	<-turn
 }
 
+// leave passes the turn on to the next address that waits.
 func (l *line) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -177,7 +177,7 @@ func (s session) peers() [][]byte {
 	}
 }
 
-// goText also frees s, which C has allocated.
+// goText returns the text s, which C has allocated, and frees it.
 func goText(s *C.char) string {
 	if s == nil {
 		return ""
