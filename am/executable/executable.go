@@ -107,9 +107,9 @@ func (c *Command) Run(ctx context.Context) (heldOpen bool, err error) {
 		heldOpen = heldOpen || s.held
 	}
 	select {
-	case tooMuch := <-errs: // the executable ended before it could be stopped
+	case writeErr := <-errs: // the executable ended before it could be stopped
 		if stopped == nil {
-			stopped = tooMuch
+			stopped = writeErr
 		}
 	default:
 	}
@@ -124,8 +124,8 @@ func (c *Command) Run(ctx context.Context) (heldOpen bool, err error) {
 	return heldOpen, waited
 }
 
-// streams also returns the ends of the pipes that the executable gets as standard output
-// and standard error.
+// streams makes the pipes for the output. It returns our ends with the writers that get what arrives there, and the ends
+// that the executable gets as standard output and standard error.
 func (c *Command) streams() (all []*stream, ends []*os.File, err error) {
 	for _, to := range []io.Writer{c.Stdout, c.Stderr} {
 		if to == nil {
@@ -163,7 +163,7 @@ func (c *Command) start(ctx context.Context, ends []*os.File) (cmd *exec.Cmd, en
 	return cmd, exit, err
 }
 
-// tryToStart retries while a process has the file of the executable open for writing.
+// tryToStart starts the executable, and tries again while a process has its file open for writing.
 func (c *Command) tryToStart(ctx context.Context, ends []*os.File) (*exec.Cmd, error) {
 	for {
 		cmd := exec.Command(c.Path, c.Args...)
@@ -212,7 +212,8 @@ func SearchPath() string {
 	return cmp.Or(os.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 }
 
-// startHint returns "" if the cause is not the file's mode, owner or first line.
+// startHint returns a text about why the executable cannot be started; "" if the cause is not the file's mode, owner or
+// first line.
 func startHint(path string, err error) string {
 	if info, statErr := os.Stat(path); statErr == nil && errors.Is(err, unix.EACCES) {
 		switch {
@@ -239,7 +240,7 @@ func startHint(path string, err error) string {
 	return ""
 }
 
-// awaitExit does not reap the child.
+// awaitExit waits until the child has ended. It does not reap the child.
 func awaitExit(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)

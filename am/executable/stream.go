@@ -76,6 +76,7 @@ func (s *stream) copyRest(b []byte, errs chan<- error) (all bool) {
 	return false // a process still writes
 }
 
+// wait returns when all output is copied, or after DrainTimeout if another process holds the pipe open.
 func (s *stream) wait() {
 	_ = s.from.SetReadDeadline(time.Now().Add(DrainTimeout))
 	<-s.done

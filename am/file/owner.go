@@ -52,7 +52,8 @@ func OwnerOf(dir string) (uid, gid int, err error) {
 		unix.Close(at)
 		at = next
 		isSite := unix.Fstatat(at, config, new(unix.Stat_t), unix.AT_SYMLINK_NOFOLLOW) == nil
-		if isSite || !inSite && !isLink || uid == 0 {
+		isOwner := isSite || !inSite && !isLink || uid == 0 // else the site's owner, or that of the link's folder, counts
+		if isOwner {
 			uid, gid = int(info.Uid), int(info.Gid)
 		}
 		if isLink {
