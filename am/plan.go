@@ -50,29 +50,29 @@ func PlanOf(slivers []Sliver) SetupPlan {
 	if p.Limit == 0 {
 		p.Limit = DefaultSetupLimit
 	}
-	open := false
+	isFound := false // the first stage that has not ended
 	for stage := range p.Last + 1 {
 		at := SetupPlan{}
-		at.count(slivers, stage)
+		at.countNodes(slivers, stage)
 		if at.Nodes == 0 {
 			continue
 		}
-		if p.Count++; !open && at.Ended < at.Nodes {
-			open = true
+		if p.Count++; !isFound && at.Ended < at.Nodes {
+			isFound = true
 			p.Stage, p.Place, p.Nodes, p.Ended, p.NotStarted = stage, p.Count, at.Nodes, at.Ended, at.NotStarted
 		}
-		if !open {
+		if !isFound {
 			p.Before = stage
 		}
 	}
-	if !open {
+	if !isFound {
 		p.Stage = p.Last + 1
 	}
 	return p
 }
 
-// count counts the nodes of a stage.
-func (p *SetupPlan) count(slivers []Sliver, stage int) {
+// countNodes sets Nodes, Ended and NotStarted for a stage.
+func (p *SetupPlan) countNodes(slivers []Sliver, stage int) {
 	for i := range slivers {
 		s := &slivers[i]
 		if !s.InPlan() || !s.hasStage(stage) {

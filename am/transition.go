@@ -168,6 +168,7 @@ func Done(s Status, goal Goal, desiredOn bool) Status {
 	return After(s, EventDone)
 }
 
+// refusal returns the error of Next, with a hint at what is possible in status s.
 func refusal(s Status, e Event) error {
 	code := Unsupported
 	if e == ActionUpdateUsers && s.Allocation == Provisioned {
