@@ -16,10 +16,10 @@ func nameAccounts(v *store.View, slice urn.URN, users []am.Account) (named []am.
 	if err != nil {
 		return nil, 0, err
 	}
-	names := map[string]string{} // user → login
+	logins := map[string]string{} // by the user's key
 	taken := map[string]bool{}
 	note := func(a am.Account) {
-		names[a.User.Key()] = a.Login
+		logins[a.User.Key()] = a.Login
 		taken[a.Login] = true
 	}
 	for _, x := range live {
@@ -41,7 +41,7 @@ func nameAccounts(v *store.View, slice urn.URN, users []am.Account) (named []am.
 			}
 			continue
 		}
-		login, ok := names[u.User.Key()]
+		login, ok := logins[u.User.Key()]
 		if !ok {
 			login = am.LoginName(u.User, func(s string) bool { return taken[s] })
 		}

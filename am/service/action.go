@@ -47,9 +47,7 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 			setups = continuation{o.Call, s.hasStages, map[urn.URN]bool{}, map[string]bool{}}
 			return nil
 		}
-		afterAll = func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error {
-			return setups.reopenOthers(v, cs, before)
-		}
+		afterAll = setups.reopenOthers
 	}
 	out, err := s.run(ctx, change{
 		event: string(action), grant: g, targets: t, call: o.Call, afterAll: afterAll,

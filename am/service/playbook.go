@@ -75,7 +75,7 @@ func imageCapability(inv *inventory.Inventory, image, feature string) (offer mat
 }
 
 // playbooks returns the inventory of the slice's live slivers and of the new ones, which belong to
-// the bound nodes in the same order. It chooses the master, if no live sliver is it.
+// the bound nodes in the same order. If no live sliver is the master, it makes one of the new slivers the master.
 func (s *Service) playbooks(req *rspec.Request, bound []binder.Bound, live, slivers []am.Sliver) (*step.Playbooks, error) {
 	inv := s.Inventory()
 	install, err := checkPlaybooks(inv, req, bound)

@@ -47,31 +47,31 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 			}
 			now := v.Now().UTC()
 			latest := s.latest(now, r.until, x)
-			by := s.limitName(latest, r.until)
+			limitText := s.limitName(latest, r.until)
 			if until.After(x.Expires) { // no rule forbids a shorter lease
-				latest, by = permit.Latest(now, x.Created, latest, by)
+				latest, limitText = permit.Latest(now, x.Created, latest, limitText)
 				latest = earliest(latest)
 			}
-			end, w := s.maxRenewal(now, until, x)
+			end, window := s.maxRenewal(now, until, x)
 			if end.Before(until) && !o.AsLongAsPossible {
-				at, begins := earliest(end, latest), w.From.Format(time.RFC3339)
+				at, begins := earliest(end, latest), window.From.Format(time.RFC3339)
 				why := "because maintenance begins at " + begins
-				if at.After(w.From) {
+				if at.After(window.From) {
 					why = "which was granted before the maintenance of " + begins + " was planned"
 				}
-				return am.Errorf(am.Refused, "sliver %s cannot be renewed to %s; the latest time is %s, %s: %s", x.URN, until.Format(time.RFC3339), at.Format(time.RFC3339), why, w.Text).With(am.OutOfRange).About(x.URN)
+				return am.Errorf(am.Refused, "sliver %s cannot be renewed to %s; the latest time is %s, %s: %s", x.URN, until.Format(time.RFC3339), at.Format(time.RFC3339), why, window.Text).With(am.OutOfRange).About(x.URN)
 			}
 			if end.After(latest) {
 				if !o.AsLongAsPossible {
-					return am.Errorf(am.Refused, "sliver %s cannot be renewed to %s; the latest time is %s, by %s", x.URN, until.Format(time.RFC3339), latest.Format(time.RFC3339), by).With(am.OutOfRange).About(x.URN)
+					return am.Errorf(am.Refused, "sliver %s cannot be renewed to %s; the latest time is %s, by %s", x.URN, until.Format(time.RFC3339), latest.Format(time.RFC3339), limitText).With(am.OutOfRange).About(x.URN)
 				}
 				end = latest
 			}
 			if o.AsLongAsPossible && end.Before(x.Expires) {
 				end = x.Expires
 			}
-			if w != nil && end.Equal(w.From) {
-				cut.note(x, w)
+			if window != nil && end.Equal(window.From) {
+				cut.note(x, window)
 			}
 			// The new end replaces an end that Allocate requested, and one that an operator granted.
 			x.Status, x.Expires, x.RequestedEnd, x.Granted = status, end, time.Time{}, time.Time{}
