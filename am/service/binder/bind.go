@@ -130,8 +130,9 @@ func newBinding(r *Request, x *occupancy) *binding {
 }
 
 // choose chooses a component for each node, and physical interfaces for the links. It records a reason for
-// each node or link for which there is none, and does not connect links if a node has failed. requiredLinks maps the number of a node to the physical link that its component
-// must be on. Other nodes may be anywhere.
+// each node or link for which there is none, and does not connect links if a node has failed.
+// requiredLinks maps the number of a node to the physical link that its component must be on. Other nodes
+// may be anywhere.
 func (b *binding) choose(requiredLinks map[int]*inventory.Link) {
 	b.resolveAll()
 	b.readWires()

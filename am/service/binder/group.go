@@ -62,15 +62,15 @@ func (b *binding) hostForOthers(g colocated) (i int32, ok bool) {
 	for k, n := range g {
 		was[k] = n.option()
 	}
-	for rest := true; rest && !b.work.isOver(); {
-		rest = false
+	for hasMore := true; hasMore && !b.work.isOver(); {
+		hasMore = false
 		for _, n := range g {
 			if len(n.options) > 1 {
-				rest, n.options = true, n.options[1:]
+				hasMore, n.options = true, n.options[1:]
 				n.use(n.options[0])
 			}
 		}
-		if rest {
+		if hasMore {
 			if i, ok = b.hostFor(g); ok {
 				return i, true
 			}
