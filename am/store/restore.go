@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"patchbay/am"
 	"patchbay/am/file"
@@ -137,21 +138,8 @@ func (r *Restoration) finish(latest Rev, entry am.JournalEntry, present *Store) 
 		defer unlock()
 	}
 	if _, err := os.Lstat(r.path); err == nil {
-		name := r.path + ".before-restore-" + entry.At.UTC().Format("20060102T150405Z")
-		oldFile = name
-		for n := 2; ; n++ {
-			err := os.Link(r.path, oldFile)
-			if errors.Is(err, os.ErrExist) {
-				oldFile = fmt.Sprintf("%s.%d", name, n)
-				continue
-			}
-			if err == nil {
-				err = file.SyncFolder(filepath.Dir(oldFile))
-			}
-			if err != nil {
-				return "", fmt.Errorf("cannot keep the present store as %s: %w; nothing was changed", oldFile, err)
-			}
-			break
+		if oldFile, err = r.linkOldFile(entry.At); err != nil {
+			return "", err
 		}
 	}
 	if oldFile == "" {
@@ -166,6 +154,25 @@ func (r *Restoration) finish(latest Rev, entry am.JournalEntry, present *Store) 
 		return oldFile, fmt.Errorf("cannot put the backup in the place of %s: %w", r.path, err)
 	}
 	return oldFile, file.SyncFolder(filepath.Dir(r.path))
+}
+
+// linkOldFile gives the present store a second name, which no other file has, and returns that name.
+func (r *Restoration) linkOldFile(at time.Time) (name string, err error) {
+	first := r.path + ".before-restore-" + at.UTC().Format("20060102T150405Z")
+	name = first
+	for n := 2; ; n++ {
+		if err = os.Link(r.path, name); !errors.Is(err, os.ErrExist) {
+			break
+		}
+		name = fmt.Sprintf("%s.%d", first, n)
+	}
+	if err == nil {
+		err = file.SyncFolder(filepath.Dir(name))
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot keep the present store as %s: %w; nothing was changed", name, err)
+	}
+	return name, nil
 }
 
 // seal raises the revision of the staged store above latest and adds the entry. It marks the
