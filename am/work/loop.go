@@ -105,7 +105,7 @@ func (l *loop) scan(ctx context.Context, now time.Time) error {
 			id := t.Sliver.Key()
 			j := l.jobs[id]
 			known := j != nil && !j.obsolete && j.task.Generation == t.Generation
-			if known && t.Goal != am.GoalUndo {
+			if known && t.Goal != am.GoalUndo { // a job of GoalUndo also ends when its sliver is frozen
 				j.scan = l.scans
 				return true
 			}
@@ -203,7 +203,7 @@ func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	for _, j := range l.jobs {
 		switch {
 		case j.call != nil:
-		case j.due.After(now) && j.queue != nil && !j.getAlone && j.due.Sub(now) <= j.poll/2:
+		case j.due.After(now) && j.queue != nil && !j.getAlone && j.due.Sub(now) <= j.poll/2: // a get of others that begins now reads it, too
 			j.queue.soon = append(j.queue.soon, j)
 			next = earlier(next, j.due)
 		case j.due.After(now):

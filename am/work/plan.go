@@ -80,7 +80,7 @@ func (r *Runner) runPlans(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Log.Error("cannot read the plans of setups", "error", err)
 	}
-	seen := map[plan]planSeen{}
+	seen := map[plan]planSeen{} // the states in which advancePlan has left the open plans
 	for ctx.Err() == nil {
 		pause := time.Minute
 		open := r.openPlans()
