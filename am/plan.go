@@ -166,15 +166,15 @@ func (s *Sliver) stepState(i int) StepState {
 // that may not run has not ended. In stage 0 a command without setup:background, and the commands
 // after it, need not end if the provider reports the node as ready meanwhile.
 func (s *Sliver) StageEnded(stage int) bool {
-	running := false
+	running := false // a command of the stage runs: those after it wait for it
 	for i := range s.Setup {
 		x, state := &s.Setup[i], s.stepState(i)
 		if !x.InPlan() || x.Stage != stage || state == StepDone && stage <= s.Desired.Stage {
 			continue
 		}
-		mayRun := stage == 0 && s.Desired.Stage >= 0 && s.Observed.State == "ready" && x.Kind == step.Execute && !waitsForEnd(x.Background)
+		needNotEnd := stage == 0 && s.Desired.Stage >= 0 && s.Observed.State == "ready" && x.Kind == step.Execute && !waitsForEnd(x.Background)
 		running = running || state == StepRunning
-		if !mayRun || !running || state == StepFailed {
+		if !needNotEnd || !running || state == StepFailed {
 			return false
 		}
 	}
