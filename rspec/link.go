@@ -16,6 +16,7 @@ type ownLink struct {
 	join    bool  // the link adds ends to a link of an earlier request
 }
 
+// linkParts are the elements in a link.
 type linkParts struct {
 	refs, types, properties, managers []*xmltree.Element
 	// vlans are the requests for a shared VLAN in the link, endVLANs those in its
@@ -25,6 +26,7 @@ type linkParts struct {
 	monitoring *xmltree.Element
 }
 
+// partsOf sorts the elements in the link e. It leaves endVLANs to claimEnds.
 func partsOf(e *xmltree.Element) (l linkParts) {
 	for c := range childElements(e) {
 		switch {
@@ -56,23 +58,9 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 	parts := partsOf(e)
 	link := Link{ClientID: id, ComponentID: trimmed(e, "component_id"), Line: e.Line, Column: e.Column}
 	own := ownLink{element: e.Index}
-	var dangling []*xmltree.Element
-	foreign := 0
-	for _, ref := range parts.refs {
-		name := value(ref, "client_id")
-		i, found := p.interfaces[name]
-		if !found {
-			dangling = append(dangling, ref)
-			continue
-		}
-		link.Interfaces = append(link.Interfaces, name)
-		if p.ends[i].own {
-			own.nodes = append(own.nodes, p.ends[i].node)
-		} else {
-			foreign++
-		}
-	}
+	foreign, unknown := p.resolveEnds(&link, &own, parts.refs)
 	managed := p.managesLink(parts.managers) || len(own.nodes) > 0 && len(p.o.Managers) == 0
+	// A link without known ends is ours if the request has own nodes, so that its mistake is reported.
 	ours := managed && (len(own.nodes) > 0 || foreign == 0 && len(p.r.Nodes) > 0)
 	p.claimName(&p.linkNames, e, ours)
 	if !managed && len(own.nodes) > 0 {
@@ -81,7 +69,7 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 	if !ours {
 		return
 	}
-	for _, ref := range dangling {
+	for _, ref := range unknown {
 		p.badArgs(place{ref, "client_id"}, id, "add <interface client_id=…> to a node or drop the interface_ref", "link %.80q refers to the interface %.80q, which no node has", id, value(ref, "client_id"))
 	}
 	at := place{e, ""}
@@ -100,37 +88,63 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 	if len(own.nodes) > 0 && !isManifest([]*xmltree.Element{p.r.doc.elements[p.r.Nodes[own.nodes[0]].element]}) {
 		p.remarkAttribute(e, "vlantag", id, "the site chooses the tag; for a shared VLAN, write link_shared_vlan")
 	}
-	for c := range childElements(e) {
-		p.remarkUnsupported(c, "link", id)
-		if c.Space == netSpace {
-			p.readLinkWish(c, &link)
-		} else {
-			p.remarkForeign(c, &netExtension)
-		}
-	}
-	link.Join = p.readJoin(e, id)
+	p.readOwnLink(e, &link, &parts)
 	own.join = link.Join
-	alone := p.claimEnds(e, id, &parts)
-	p.readType(&link, parts.types)
-	p.readProperties(e, &link, parts.properties)
-	p.readSharedVLANs(&link, parts.vlans)
-	p.readEndVLANs(&link, parts.endVLANs)
-	if parts.monitoring != nil {
-		link.Monitoring = p.readMonitoring(parts.monitoring, id)
-	}
-	if alone { // otherwise the same address could count at several ends
-		p.checkAddresses(e, &link)
-	}
 	p.r.Links = append(p.r.Links, link)
 	p.r.links = append(p.r.links, own)
 }
 
+// resolveEnds adds the interfaces that the refs of a link name to the link, and the own nodes among theirs to
+// own. It returns how many interfaces other aggregates' nodes have, and the refs to unknown interfaces.
+func (p *requestParser) resolveEnds(link *Link, own *ownLink, refs []*xmltree.Element) (foreign int, unknown []*xmltree.Element) {
+	for _, ref := range refs {
+		name := value(ref, "client_id")
+		i, found := p.interfaces[name]
+		if !found {
+			unknown = append(unknown, ref)
+			continue
+		}
+		link.Interfaces = append(link.Interfaces, name)
+		if p.ends[i].own {
+			own.nodes = append(own.nodes, p.ends[i].node)
+		} else {
+			foreign++
+		}
+	}
+	return foreign, unknown
+}
+
+// readOwnLink reads what e, a link between own nodes, requests. claimEnds must come before readProperties and
+// readEndVLANs, which need its results.
+func (p *requestParser) readOwnLink(e *xmltree.Element, link *Link, parts *linkParts) {
+	for c := range childElements(e) {
+		p.remarkUnsupported(c, "link", link.ClientID)
+		if c.Space == netSpace {
+			p.readLinkWish(c, link)
+		} else {
+			p.remarkForeign(c, &netExtension)
+		}
+	}
+	link.Join = p.readJoin(e, link.ClientID)
+	areDistinct := p.claimEnds(e, link.ClientID, parts)
+	p.readType(link, parts.types)
+	p.readProperties(e, link, parts.properties)
+	p.readSharedVLANs(link, parts.vlans)
+	p.readEndVLANs(link, parts.endVLANs)
+	if parts.monitoring != nil {
+		link.Monitoring = p.readMonitoring(parts.monitoring, link.ClientID)
+	}
+	if areDistinct { // otherwise the same address could count at several ends
+		p.checkAddresses(e, link)
+	}
+}
+
 // claimEnds records that an own link ends at its interfaces. If an interface is an end of two
-// links, or twice an end of this link, that is a mistake. The result alone is true if no
+// links, or twice an end of this link, that is a mistake. areDistinct is true if no
 // interface has this mistake. claimEnds also collects the interfaces' requests for a shared
-// VLAN in parts.
-func (p *requestParser) claimEnds(e *xmltree.Element, id string, parts *linkParts) (alone bool) {
-	alone = true
+// VLAN in parts.endVLANs.
+func (p *requestParser) claimEnds(e *xmltree.Element, id string, parts *linkParts) (areDistinct bool) {
+	areDistinct = true
 	for _, ref := range parts.refs {
 		name := value(ref, "client_id")
 		i, found := p.interfaces[name]
@@ -145,15 +159,15 @@ func (p *requestParser) claimEnds(e *xmltree.Element, id string, parts *linkPart
 				parts.endVLANs = append(parts.endVLANs, x.vlan)
 			}
 		case e:
-			alone = false
+			areDistinct = false
 			p.badArgs(at, id, "drop one interface_ref", "link %.80q ends twice at the interface %.80q", id, name)
 		default:
-			alone = false
+			areDistinct = false
 			p.badArgs(at, id, "give its node an interface for each link", "link %.80q ends at the interface %.80q, which already is an end of link %.80q", id, name, value(x.link, "client_id"))
 			x.link = e
 		}
 	}
-	return alone
+	return areDistinct
 }
 
 // readJoin reports whether the link adds ends to one of the slice.
