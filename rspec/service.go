@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	plan "patchbay/rspec/step"
+	"patchbay/rspec/step"
 	"patchbay/schemas/xmltree"
 )
 
@@ -29,7 +29,8 @@ type serviceReader struct {
 	isPlain, failed bool
 }
 
-// read reads e, a services element. A step with a mistake is left out.
+// read reads e, a services element, and adds its steps and properties to the node. A step with a mistake is left
+// out, and the steps beyond the limit are not read.
 func (r *serviceReader) read(e *xmltree.Element) {
 	for c := range childElements(e) {
 		var read func(*xmltree.Element)
@@ -105,7 +106,8 @@ func isExtended(e *xmltree.Element) bool {
 	return false
 }
 
-// wrong records a mistake in the current step. If the step is plain, the request is not refused.
+// wrong records a mistake in the current step, and sets r.failed. If the step is plain, the request is not
+// refused.
 func (r *serviceReader) wrong(at place, remedy, format string, args ...any) {
 	if r.isPlain {
 		remedy += notDone
@@ -113,7 +115,8 @@ func (r *serviceReader) wrong(at place, remedy, format string, args ...any) {
 	r.refuseStep(BadArgs, at, remedy, format, args...)
 }
 
-// refuseStep records a mistake as wrong does, for a kind of refusal.
+// refuseStep records a mistake as wrong does, as a refusal of the kind k. A plain step is refused for other kinds
+// than BadArgs.
 func (r *serviceReader) refuseStep(k Kind, at place, remedy, format string, args ...any) {
 	r.failed = true
 	if r.isPlain && k == BadArgs {
@@ -125,7 +128,7 @@ func (r *serviceReader) refuseStep(k Kind, at place, remedy, format string, args
 
 func (r *serviceReader) readInstall(e *xmltree.Element) {
 	id := r.n.ClientID
-	i := plan.Step{Kind: plan.Install, URL: trimmed(e, "url"), InstallPath: trimmed(e, "install_path"), FileType: trimmed(e, "file_type")}
+	i := step.Step{Kind: step.Install, URL: trimmed(e, "url"), InstallPath: trimmed(e, "install_path"), FileType: trimmed(e, "file_type")}
 	if !r.isPlain {
 		r.addArchive(e, &i)
 	}
@@ -134,7 +137,7 @@ func (r *serviceReader) readInstall(e *xmltree.Element) {
 	case len(i.URL) > r.o.Limits.Command:
 		r.refuseStep(TooBig, place{e, "url"}, raiseRemedy("put the archive on a web server and write its address", "command"), "node %.80q has an install whose url has more than %d bytes", id, r.o.Limits.Command)
 	case !isFetchable(i.URL):
-		r.wrong(place{e, "url"}, "write an http, https or data URL, or "+plan.CatalogueScheme+"NAME for a file of the site's catalogue", "node %.80q has an install with the url %.80q", id, i.URL)
+		r.wrong(place{e, "url"}, "write an http, https or data URL, or "+step.CatalogueScheme+"NAME for a file of the site's catalogue", "node %.80q has an install with the url %.80q", id, i.URL)
 	case !isInstallPath(i.InstallPath):
 		r.wrong(place{e, "install_path"}, "use an absolute path such as /local, or one that begins with ~/", "node %.80q has an install with the install_path %.80q", id, i.InstallPath)
 	}
@@ -154,7 +157,7 @@ func isFetchable(text string) bool {
 	case "data":
 		return strings.Contains(text, ",")
 	}
-	_, ok := plan.CatalogueFile(text)
+	_, ok := step.CatalogueFile(text)
 	return ok
 }
 
@@ -164,7 +167,7 @@ func isInstallPath(s string) bool {
 
 func (r *serviceReader) readExecute(e *xmltree.Element) {
 	id := r.n.ClientID
-	x := plan.Step{Kind: plan.Execute, Shell: strings.TrimPrefix(trimmed(e, "shell"), "/bin/"), Command: value(e, "command")}
+	x := step.Step{Kind: step.Execute, Shell: strings.TrimPrefix(trimmed(e, "shell"), "/bin/"), Command: value(e, "command")}
 	hasScript := !r.isPlain && r.addScriptFiles(e, &x)
 	switch {
 	case hasScript || r.failed:

@@ -9,7 +9,7 @@ import (
 	"unicode"
 
 	"patchbay/rspec/match"
-	setup "patchbay/rspec/step"
+	"patchbay/rspec/step"
 	"patchbay/schemas/xmltree"
 )
 
@@ -60,8 +60,8 @@ func (p *requestParser) remarkOwn(e *xmltree.Element, clientID string, names ...
 
 // add reads what our extension says about the step s, and adds the step to the node if it has no
 // mistake. The attributes are those that the element may have.
-func (r *serviceReader) add(e *xmltree.Element, s setup.Step, attributes ...string) {
-	q := setup.Requested{Step: s, IsPlaybook: s.Script == playbookPath && e.Space == setupSpace}
+func (r *serviceReader) add(e *xmltree.Element, s step.Step, attributes ...string) {
+	q := step.Requested{Step: s, IsPlaybook: s.Script == playbookPath && e.Space == setupSpace}
 	at := stepElements{node: r.node, step: len(r.n.Services.Steps), e: e}
 	if !r.isPlain {
 		r.remarkOwn(e, r.n.ClientID, attributes...)
@@ -81,8 +81,9 @@ func (r *serviceReader) add(e *xmltree.Element, s setup.Step, attributes ...stri
 	}
 }
 
-// readAttribute ignores attributes that are only of one kind of step.
-func (r *serviceReader) readAttribute(e *xmltree.Element, name, text string, q *setup.Requested) {
+// readAttribute reads an attribute of our extension with the value text into the step q. It ignores those of one
+// kind of step only, which the reader of that kind reads.
+func (r *serviceReader) readAttribute(e *xmltree.Element, name, text string, q *step.Requested) {
 	at, id := place{e, name}, r.n.ClientID
 	switch name {
 	case "name":
@@ -91,15 +92,15 @@ func (r *serviceReader) readAttribute(e *xmltree.Element, name, text string, q *
 		}
 	case "order":
 		n, err := strconv.Atoi(text)
-		if q.Stage = n; err != nil || n < 0 || n > setup.MaxStage {
-			r.wrong(at, "write a whole number from 0 to "+strconv.Itoa(setup.MaxStage), "node %.80q has a step with order=%.40q", id, text)
+		if q.Stage = n; err != nil || n < 0 || n > step.MaxStage {
+			r.wrong(at, "write a whole number from 0 to "+strconv.Itoa(step.MaxStage), "node %.80q has a step with order=%.40q", id, text)
 		}
 	case "operation":
 		q.Operation = text
 		switch text {
-		case setup.Install, setup.Configure:
-		case setup.Start, setup.Stop, setup.Uninstall:
-			if q.Kind == setup.Install {
+		case step.Install, step.Configure:
+		case step.Start, step.Stop, step.Uninstall:
+			if q.Kind == step.Install {
 				r.wrong(at, "write an execute that fetches it, or leave the operation out", "node %.80q has an install with operation=%q, which is not possible", id, text)
 			}
 		default:
@@ -122,7 +123,7 @@ func (r *serviceReader) readAttribute(e *xmltree.Element, name, text string, q *
 }
 
 // readChildren reads the parameters, the relation and the files of a step.
-func (r *serviceReader) readChildren(q *setup.Requested, at *stepElements) {
+func (r *serviceReader) readChildren(q *step.Requested, at *stepElements) {
 	id, parameters := r.n.ClientID, 0
 	hasFiles := at.e.Space == setupSpace && at.e.Local == "step"
 	for c := range childElements(at.e) {
@@ -130,12 +131,12 @@ func (r *serviceReader) readChildren(q *setup.Requested, at *stepElements) {
 		case c.Space != setupSpace:
 		case hasFiles && c.Local == "file":
 			r.readFile(c, q)
-		case q.Kind != setup.Execute || c.Local != "parameter" && c.Local != "relation":
+		case q.Kind != step.Execute || c.Local != "parameter" && c.Local != "relation":
 			remedy := "use parameter or relation; "
 			switch {
 			case hasFiles:
 				remedy = "use parameter, relation or file; "
-			case q.Kind != setup.Execute:
+			case q.Kind != step.Execute:
 				remedy = ""
 			}
 			r.remark(place{c, ""}, id, remedy+ignored, "node %.80q has a <%.40s> with an unknown element <%.40s>", id, at.e.Local, c.Local)
@@ -152,9 +153,9 @@ func (r *serviceReader) readChildren(q *setup.Requested, at *stepElements) {
 	}
 }
 
-// readParameter refuses the parameter that is one too many; count is the number of parameters in
-// the same place.
-func (r *serviceReader) readParameter(e *xmltree.Element, count *int) (p setup.Parameter, ok bool) {
+// readParameter reads a parameter of a step or node. ok is false after a mistake. count is the number of
+// parameters in the same place: readParameter raises it, and refuses the first one beyond the limit.
+func (r *serviceReader) readParameter(e *xmltree.Element, count *int) (p step.Parameter, ok bool) {
 	id := r.n.ClientID
 	r.remarkOwn(e, id, "name", "value")
 	p.Name = trimmed(e, "name")
@@ -178,10 +179,10 @@ func (r *serviceReader) readParameter(e *xmltree.Element, count *int) (p setup.P
 	return p, false
 }
 
-func (r *serviceReader) readRelation(e *xmltree.Element) *setup.Relation {
+func (r *serviceReader) readRelation(e *xmltree.Element) *step.Relation {
 	id := r.n.ClientID
 	r.remarkOwn(e, id, "client_id", "on")
-	relation := setup.Relation{ClientID: value(e, "client_id")}
+	relation := step.Relation{ClientID: value(e, "client_id")}
 	switch on := trimmed(e, "on"); on {
 	case "", "source":
 	case "target":
@@ -197,7 +198,7 @@ func (r *serviceReader) readRelation(e *xmltree.Element) *setup.Relation {
 
 func (r *serviceReader) readUserData(e *xmltree.Element) {
 	body := r.readBody(e)
-	s := setup.Step{Kind: setup.UserData, URL: dataURL(body)}
+	s := step.Step{Kind: step.UserData, URL: dataURL(body)}
 	if namesInterpreter(body) {
 		s = scriptOf(body, "", scriptPath)
 	}
@@ -206,7 +207,7 @@ func (r *serviceReader) readUserData(e *xmltree.Element) {
 
 func (r *serviceReader) readDisk(e *xmltree.Element) {
 	id := r.n.ClientID
-	d := setup.Step{Kind: setup.Disk, InstallPath: trimmed(e, "mount_path"), FileSystem: trimmed(e, "fstype"), URL: trimmed(e, "image")}
+	d := step.Step{Kind: step.Disk, InstallPath: trimmed(e, "mount_path"), FileSystem: trimmed(e, "fstype"), URL: trimmed(e, "image")}
 	if d.FileSystem == "" {
 		d.FileSystem = "ext4"
 	}
@@ -232,7 +233,7 @@ func (r *serviceReader) readDisk(e *xmltree.Element) {
 // checkProperties checks the names of the node's properties.
 func (r *serviceReader) checkProperties() {
 	s := &r.n.Services
-	if at, err := (&setup.Requested{Parameters: s.Properties}).CheckNames(nil, nil); err != nil {
+	if at, err := (&step.Requested{Parameters: s.Properties}).CheckNames(nil, nil); err != nil {
 		r.badArgs(place{r.properties[at], ""}, r.n.ClientID, "rename it", "node %.80q: %v", r.n.ClientID, err)
 		s.Properties = nil
 	}
@@ -264,8 +265,8 @@ func (p *requestParser) readPlan(e *xmltree.Element) {
 	}
 }
 
-// checkSteps checks what depends on other nodes: relations, and what the variables of steps take
-// together. It removes steps with a mistake.
+// checkSteps checks what depends on other nodes: relations, names of parameters, and the size of all variables
+// together. It removes steps with a mistake, unless the request is refused for its size.
 func (p *requestParser) checkSteps() {
 	last := make([]int, len(p.r.Nodes))       // the last stage of each node's steps without a relation
 	properties := make([]int, len(p.r.Nodes)) // bytes
@@ -278,7 +279,7 @@ func (p *requestParser) checkSteps() {
 				if q.InPlan() {
 					last[i] = max(last[i], q.Stage)
 				}
-				if q.Kind == setup.Execute && !p.addVariables(properties[i]+variableSize(q.Parameters), &p.r.Nodes[i]) {
+				if q.Kind == step.Execute && !p.addVariables(properties[i]+variableSize(q.Parameters), &p.r.Nodes[i]) {
 					return
 				}
 			}
@@ -293,7 +294,7 @@ func (p *requestParser) checkSteps() {
 		if q.Relation != nil {
 			var ok bool
 			if target, ok = p.checkRelation(at, last); !ok {
-				q.Kind, wrong[at.node] = "", true
+				q.Kind, wrong[at.node] = "", true // marks the step; removing it now would change the indexes in p.steps
 				continue
 			}
 			if q.Relation.OnTarget {
@@ -313,11 +314,11 @@ func (p *requestParser) checkSteps() {
 	}
 	for i := range wrong {
 		s := &p.r.Nodes[i].Services
-		s.Steps = slices.DeleteFunc(s.Steps, func(q setup.Requested) bool { return q.Kind == "" })
+		s.Steps = slices.DeleteFunc(s.Steps, func(q step.Requested) bool { return q.Kind == "" })
 	}
 }
 
-func variableSize(list []setup.Parameter) (n int) {
+func variableSize(list []step.Parameter) (n int) {
 	for _, p := range list {
 		n += len(p.Name) + len(p.Value) + variableBytes
 	}
@@ -333,8 +334,8 @@ func (p *requestParser) addVariables(bytes int, n *Node) bool {
 	return p.expand(bytes, n.element)
 }
 
-// expand adds bytes to what the steps repeat. It returns false, and refuses the request at the
-// node, if that is too much.
+// expand counts bytes that a step of a node repeats. If all steps together repeat too many, it returns false, and
+// the first time it refuses the request at the node, whose element has the index node.
 func (p *requestParser) expand(bytes, node int) bool {
 	before := p.expanded
 	if p.expanded += bytes; p.expanded <= maxExpanded {
@@ -347,7 +348,8 @@ func (p *requestParser) expand(bytes, node int) bool {
 	return false
 }
 
-// checkRelation returns the index of the target.
+// checkRelation checks the relation of a step, and returns the index of its target. ok is false after a mistake.
+// last has the last stage of each node's steps without a relation, after which the step must come.
 func (p *requestParser) checkRelation(at stepElements, last []int) (target int, ok bool) {
 	n := &p.r.Nodes[at.node]
 	q := &n.Services.Steps[at.step]
@@ -366,8 +368,8 @@ func (p *requestParser) checkRelation(at stepElements, last []int) (target int, 
 		p.badArgs(here, n.ClientID, "name a node of this request", "node %.80q has a relation to %.80q, but there is no such node", n.ClientID, name)
 	case target == at.node:
 		p.badArgs(here, n.ClientID, "name another node, or leave the relation out", "node %.80q has a relation to itself", n.ClientID)
-	case q.InPlan() && q.Stage <= last[target] && last[target] == setup.MaxStage:
-		p.badArgs(place{at.e, "order"}, n.ClientID, "give the steps of that node a lower "+order, "node %.80q has a step with a relation to %.80q, whose steps end with the last stage, order %d", n.ClientID, name, setup.MaxStage)
+	case q.InPlan() && q.Stage <= last[target] && last[target] == step.MaxStage:
+		p.badArgs(place{at.e, "order"}, n.ClientID, "give the steps of that node a lower "+order, "node %.80q has a step with a relation to %.80q, whose steps end with the last stage, order %d", n.ClientID, name, step.MaxStage)
 	case q.InPlan() && q.Stage <= last[target]:
 		p.badArgs(place{at.e, "order"}, n.ClientID, "give it "+order+`="`+strconv.Itoa(last[target]+1)+`"`, "node %.80q has a step of order %d with a relation to %.80q, whose steps end with order %d", n.ClientID, q.Stage, name, last[target])
 	default:

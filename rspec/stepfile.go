@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	plan "patchbay/rspec/step"
+	"patchbay/rspec/step"
 	"patchbay/schemas/xmltree"
 )
 
@@ -21,16 +21,16 @@ const (
 const maxStepFiles = 250
 
 // readFile reads a file beside the script of a step.
-func (r *serviceReader) readFile(e *xmltree.Element, q *plan.Requested) {
+func (r *serviceReader) readFile(e *xmltree.Element, q *step.Requested) {
 	id := r.n.ClientID
 	r.remarkOwn(e, id, "path", "url")
-	f := plan.File{URL: trimmed(e, "url"), Path: value(e, "path")}
+	f := step.File{URL: trimmed(e, "url"), Path: value(e, "path")}
 	here := place{e, "path"}
-	_, isOfCatalogue := plan.CatalogueFile(f.URL)
+	_, isOfCatalogue := step.CatalogueFile(f.URL)
 	if f.URL == "" {
 		f.URL = dataURL(r.readBody(e))
 	} else if !isOfCatalogue || strings.TrimSpace(e.Text()) != "" {
-		r.wrong(place{e, "url"}, "write "+plan.CatalogueScheme+"NAME, with the name of a file in the site's catalogue, and no content; or the content without a url", "node %.80q has a file with the url %.80q", id, f.URL)
+		r.wrong(place{e, "url"}, "write "+step.CatalogueScheme+"NAME, with the name of a file in the site's catalogue, and no content; or the content without a url", "node %.80q has a file with the url %.80q", id, f.URL)
 	}
 	switch {
 	case r.failed:
@@ -42,12 +42,12 @@ func (r *serviceReader) readFile(e *xmltree.Element, q *plan.Requested) {
 		r.failed = true
 	default:
 		for _, other := range q.Files {
-			if plan.IsInside("/"+f.Path, "/"+other.Path) || plan.IsInside("/"+other.Path, "/"+f.Path) {
+			if step.IsInside("/"+f.Path, "/"+other.Path) || step.IsInside("/"+other.Path, "/"+f.Path) {
 				r.wrong(here, "rename it", "node %.80q has a step with the files %.80q and %.80q, which cannot be in one folder", id, other.Path, f.Path)
 				return
 			}
 		}
-		if plan.IsInside("/"+f.Path, "/"+plan.PlaybookFolder) {
+		if step.IsInside("/"+f.Path, "/"+step.PlaybookFolder) {
 			r.wrong(here, "rename it", "node %.80q has a file %.80q, but that folder is reserved", id, f.Path)
 			return
 		}
@@ -84,8 +84,8 @@ func dataURL(body []byte) string {
 
 // scriptOf returns a step that runs body, a file with the path, by shell. Without a shell, its
 // first line decides.
-func scriptOf(body []byte, shell, path string) plan.Step {
-	return plan.Step{Kind: plan.Execute, Shell: shell, Script: path, Files: []plan.File{{URL: dataURL(body), Path: path}}}
+func scriptOf(body []byte, shell, path string) step.Step {
+	return step.Step{Kind: step.Execute, Shell: shell, Script: path, Files: []step.File{{URL: dataURL(body), Path: path}}}
 }
 
 func namesInterpreter(body []byte) bool {
