@@ -26,7 +26,7 @@ var (
 	isPermissions = regexp.MustCompile(`^0?[0-7]{3}$`).MatchString
 )
 
-// archiveProperties describe the archive with the reference; all archives if that is empty.
+// archiveProperties describe the archive that the reference refers to; all archives if the reference is empty.
 type archiveProperties struct {
 	e               *xmltree.Element
 	reference, kind string
@@ -180,16 +180,17 @@ func firstFolder(p string) string {
 // checkReferences requires that the properties are of one of the archives.
 func (r *artifactReader) checkReferences(list []archiveProperties, archives []reference) {
 	for _, p := range list {
-		if !slices.ContainsFunc(archives, func(x reference) bool { return fits(p.reference, x.text) }) {
+		if !slices.ContainsFunc(archives, func(x reference) bool { return refersTo(p.reference, x.text) }) {
 			r.wrong(place{p.e, "archiveReference"}, "copy the reference of the archive, or its end after a slash", "the archiveReference %.80q is no archive of the artifact", p.reference)
 		}
 	}
 }
 
-// addArchive adds to an install what its artifacts say about the archive.
+// addArchive adds to the install s, the element e, what its artifact and its ArtifactTemplate say about the
+// archive: the target folder, the accounts, the folders and the type. It sets r.failed after a mistake.
 func (r *serviceReader) addArchive(e *xmltree.Element, s *step.Step) {
 	reader := artifactReader{requestParser: r.requestParser, clientID: r.n.ClientID}
-	a, t := reader.readArtifact(e, s.URL), r.templateOf(e)
+	a, t := reader.readArtifact(e, s.URL), r.artifactTemplateOf(e)
 	if a.script != nil {
 		r.remark(place{a.script.e, ""}, r.n.ClientID, "move them into an execute; "+ignored, "node %.80q has an install with ScriptArtifactProperties", r.n.ClientID)
 	}
@@ -198,42 +199,45 @@ func (r *serviceReader) addArchive(e *xmltree.Element, s *step.Step) {
 		archives = t.references
 		a.archives, a.uses, a.hasArchive = slices.Concat(t.archives, a.archives), slices.Concat(t.uses, a.uses), true
 	}
-	if !a.hasArchive {
-		r.failed = r.failed || reader.failed
+	if r.failed = r.failed || reader.failed; r.failed || !a.hasArchive {
 		return
 	}
-	if r.failed = r.failed || r.expanded > maxExpanded; !r.failed && !reader.failed {
-		for _, list := range [][]archiveProperties{a.archives, a.uses} {
-			reader.checkReferences(list, archives)
-		}
-	}
-	if r.failed = r.failed || reader.failed; r.failed {
+	if r.expanded > maxExpanded { // the request is refused anyway
+		r.failed = true
 		return
 	}
-	i := slices.IndexFunc(archives, func(x reference) bool { return x.url == s.URL || fits(x.text, s.URL) })
+	for _, list := range [][]archiveProperties{a.archives, a.uses} {
+		reader.checkReferences(list, archives)
+	}
+	if reader.failed {
+		r.failed = true
+		return
+	}
+	i := slices.IndexFunc(archives, func(x reference) bool { return x.url == s.URL || refersTo(x.text, s.URL) })
 	if i < 0 {
 		r.wrong(place{e, "url"}, "use one of the references of the ArtifactTemplate", "node %.80q has an install whose url %.80q is no archive of its artifact", r.n.ClientID, s.URL)
 		return
 	}
-	of, use := r.propertiesOf(a.archives, archives[i].text), r.propertiesOf(a.uses, archives[i].text)
-	if r.failed || !r.expand(accountSize(of)+accountSize(use), r.n.element) {
+	archive, use := r.propertiesOf(a.archives, archives[i].text), r.propertiesOf(a.uses, archives[i].text)
+	if r.failed || !r.expand(propertiesSize(archive)+propertiesSize(use), r.n.element) {
 		r.failed = true
 		return
 	}
 	var err error
-	if s.InstallPath, s.Archive, err = step.Deploy(s.InstallPath, &of.ArchiveProperties, &use.ArchiveProperties); err != nil {
+	if s.InstallPath, s.Archive, err = step.Deploy(s.InstallPath, &archive.ArchiveProperties, &use.ArchiveProperties); err != nil {
 		r.wrong(place{e, "install_path"}, "write the path once, as install_path or in the location", "node %.80q has an install without a clear target: %v", r.n.ClientID, err)
 		return
 	}
-	if of.kind != "" {
-		s.FileType = of.kind
+	if archive.kind != "" {
+		s.FileType = archive.kind
 	}
 }
 
-// propertiesOf returns the properties of the archive. Several are a mistake.
+// propertiesOf returns the properties in the list that refer to the archive; empty ones if there are none.
+// Several are a mistake.
 func (r *serviceReader) propertiesOf(list []archiveProperties, archive string) (found archiveProperties) {
 	for _, p := range list {
-		if !fits(p.reference, archive) {
+		if !refersTo(p.reference, archive) {
 			continue
 		}
 		if found.e != nil {
@@ -245,7 +249,8 @@ func (r *serviceReader) propertiesOf(list []archiveProperties, archive string) (
 	return found
 }
 
-func accountSize(p archiveProperties) (n int) {
+// propertiesSize returns about how many bytes the accounts and folders take in a step.
+func propertiesSize(p archiveProperties) (n int) {
 	for _, a := range slices.Concat(p.Users, p.Groups) {
 		n += len(a.Name) + variableBytes
 	}

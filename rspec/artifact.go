@@ -14,7 +14,7 @@ const maxBase = 2048
 // artifact has the artifacts that an ArtifactTemplate, an install or an execute describes.
 type artifact struct {
 	references []reference
-	// archives are the properties of the artifact, uses those of one use of it.
+	// archives are the properties of the archives themselves, uses those of one use of the archives.
 	archives, uses []archiveProperties
 	script         *scriptProperties
 	// hasArchive states that there are properties of archives, perhaps of none.
@@ -59,9 +59,10 @@ func (r *artifactReader) unknown(e *xmltree.Element, remedy string) {
 	}
 }
 
-// template returns the ArtifactTemplate with the id, or nil. It reads it when it is first used.
-func (p *requestParser) template(id string) *artifact {
-	e := p.templates[id]
+// artifactTemplate returns the ArtifactTemplate with the id, or nil. It reads the element at its first use.
+// Mistakes in it are then reported once, and artifact.failed is set.
+func (p *requestParser) artifactTemplate(id string) *artifact {
+	e := p.artifactTemplates[id]
 	if e == nil {
 		return nil
 	}
@@ -81,21 +82,21 @@ func (p *requestParser) template(id string) *artifact {
 	return a
 }
 
-// addTemplate records an ArtifactTemplate, a child of the root.
-func (p *requestParser) addTemplate(e *xmltree.Element) {
+// addArtifactTemplate records an ArtifactTemplate, a child of the root.
+func (p *requestParser) addArtifactTemplate(e *xmltree.Element) {
 	id := trimmed(e, "id")
-	if before := p.templates[id]; before != nil {
+	if before := p.artifactTemplates[id]; before != nil {
 		p.badArgs(place{e, "id"}, "", "rename one of them", "two ArtifactTemplates have the id %.80q, this one and the one in line %d", id, before.Line)
 		return
 	}
-	if p.templates == nil {
-		p.templates = map[string]*xmltree.Element{}
+	if p.artifactTemplates == nil {
+		p.artifactTemplates = map[string]*xmltree.Element{}
 	}
-	p.templates[id] = e
+	p.artifactTemplates[id] = e
 }
 
-// readArtifact reads the elements of TOSCA in e. The base is the URL of relative references that
-// no xml:base concerns; empty if there is none.
+// readArtifact reads the elements of TOSCA in e: an ArtifactTemplate, an install or an execute. Relative
+// references without an xml:base are resolved against the URL base, unless that is empty.
 func (r *artifactReader) readArtifact(e *xmltree.Element, base string) *artifact {
 	a := &artifact{}
 	isTemplate := isTOSCA(e)
@@ -153,22 +154,22 @@ func (r *artifactReader) readReferences(e *xmltree.Element, base string, a *arti
 			r.wrong(place{c, "reference"}, "write the address of the file", "an ArtifactReference has no reference")
 			continue
 		}
-		x.url = resolved(c, x.text, base)
+		x.url = resolveReference(c, x.text, base)
 		a.references = append(a.references, x)
 	}
 }
 
-// resolved returns the URL of a reference in e: relative to the xml:base there, else to base.
-// It is empty if the reference cannot be resolved.
-func resolved(e *xmltree.Element, text, base string) string {
+// resolveReference returns the URL of a reference in e. A relative reference is resolved against the xml:base
+// of e and of the elements around it, and then against base. The result is empty if it is still relative.
+func resolveReference(e *xmltree.Element, text, base string) string {
 	u, err := url.Parse(text)
 	for ; err == nil && !u.IsAbs() && e != nil; e = e.Parent {
 		if b, given := e.Attr(xmlSpace, "base"); given {
-			u, err = against(b, u)
+			u, err = resolveAgainst(b, u)
 		}
 	}
 	if err == nil && !u.IsAbs() && base != "" {
-		u, err = against(base, u)
+		u, err = resolveAgainst(base, u)
 	}
 	if err != nil || !u.IsAbs() {
 		return ""
@@ -178,7 +179,7 @@ func resolved(e *xmltree.Element, text, base string) string {
 
 var errLongBase = errors.New("the base is too long")
 
-func against(base string, u *url.URL) (*url.URL, error) {
+func resolveAgainst(base string, u *url.URL) (*url.URL, error) {
 	if len(base) > maxBase {
 		return nil, errLongBase
 	}
@@ -189,19 +190,20 @@ func against(base string, u *url.URL) (*url.URL, error) {
 	return b.ResolveReference(u), nil
 }
 
-// fits reports whether the reference text of an archive means an archive: the same text, or its
-// end after a slash.
-func fits(text, archive string) bool {
+// refersTo reports whether the text refers to the archive: it is empty, the same text, or the end of the
+// archive's text after a slash.
+func refersTo(text, archive string) bool {
 	return text == "" || text == archive || !strings.Contains(text, ":") && strings.HasSuffix(archive, "/"+strings.TrimPrefix(text, "./"))
 }
 
-// templateOf returns the ArtifactTemplate that a step names: nil if it names none.
-func (r *serviceReader) templateOf(e *xmltree.Element) *artifact {
+// artifactTemplateOf returns the ArtifactTemplate that a step names. It returns nil if the step names none, or
+// an unknown one. If the template is unknown or has a mistake, it sets r.failed.
+func (r *serviceReader) artifactTemplateOf(e *xmltree.Element) *artifact {
 	id, given := ownAttribute(e, "artifact")
 	if !given {
 		return nil
 	}
-	t := r.template(id)
+	t := r.artifactTemplate(id)
 	switch {
 	case t == nil:
 		r.wrong(place{e, "artifact"}, "use the id of an ArtifactTemplate in the rspec element", "node %.80q uses the artifact %.80q, but there is no such ArtifactTemplate", r.n.ClientID, id)

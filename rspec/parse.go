@@ -113,9 +113,9 @@ type requestParser struct {
 	nodeNames, linkNames, interfaceNames names
 
 	steps []stepElements
-	// templates are the ArtifactTemplates by id, and artifacts those that were used.
-	templates map[string]*xmltree.Element
-	artifacts map[*xmltree.Element]*artifact
+	// artifactTemplates are the ArtifactTemplates by id, and artifacts those that were used.
+	artifactTemplates map[string]*xmltree.Element
+	artifacts         map[*xmltree.Element]*artifact
 	// expanded is the size of what the steps of all nodes repeat, in bytes.
 	expanded int
 }
@@ -174,7 +174,7 @@ func (p *requestParser) readRoot(root *xmltree.Element) {
 		case e.Space == templateSpace && e.Local == "source":
 			p.readTemplate(e)
 		case isTOSCA(e) && e.Local == "ArtifactTemplate":
-			p.addTemplate(e)
+			p.addArtifactTemplate(e)
 		case isMisspelledSpace(e.Space):
 			p.remarkForeign(e, &setupExtension)
 		}
@@ -223,7 +223,8 @@ func (p *requestParser) remarkAttribute(e *xmltree.Element, name, clientID, reme
 	}
 }
 
-// tooMany also refuses the request.
+// tooMany reports whether the request has more nodes, links or interfaces than the limits allow. If so, it
+// refuses the request at the first element beyond the limit.
 func (p *requestParser) tooMany(nodes, links []*xmltree.Element) bool {
 	lim := p.o.Limits
 	refuse := func(first *xmltree.Element, most int, key string) bool {

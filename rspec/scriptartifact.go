@@ -43,12 +43,13 @@ func (r *artifactReader) readScriptProperties(e *xmltree.Element) *scriptPropert
 	return s
 }
 
-// addScriptFiles sets the script of an execute and its files, if it has an artifact, and reports
-// whether it has.
+// addScriptFiles sets the script and the files of the execute s, the element e, if it has an artifact. It
+// returns false if there is no artifact, so that the command runs. After a mistake it sets r.failed, and
+// returns true.
 func (r *serviceReader) addScriptFiles(e *xmltree.Element, s *step.Step) bool {
 	id := r.n.ClientID
 	reader := artifactReader{requestParser: r.requestParser, clientID: id}
-	a, t := reader.readArtifact(e, ""), r.templateOf(e)
+	a, t := reader.readArtifact(e, ""), r.artifactTemplateOf(e)
 	if a.hasArchive {
 		r.remark(place{e, ""}, id, "move them into an install; "+ignored, "node %.80q has an execute with properties of archives", id)
 	}
@@ -76,7 +77,7 @@ func (r *serviceReader) addScriptFiles(e *xmltree.Element, s *step.Step) bool {
 		return true
 	}
 	primary := strings.TrimPrefix(a.script.primary, "./")
-	i := slices.IndexFunc(s.Files, func(f step.File) bool { return f.Path == path.Clean(primary) || fits(primary, f.URL) })
+	i := slices.IndexFunc(s.Files, func(f step.File) bool { return f.Path == path.Clean(primary) || refersTo(primary, f.URL) })
 	if i < 0 {
 		r.wrong(place{a.script.e, ""}, "name one of the ArtifactReferences", "the PrimaryScript %.80q is no file of the artifact", primary)
 		return true
@@ -91,8 +92,9 @@ func (r *serviceReader) addScriptFiles(e *xmltree.Element, s *step.Step) bool {
 	return true
 }
 
-// filesOf returns the files of a script: those with a relative reference under that path, others
-// under the last part of their URL. A data URL has no name: it is the script.
+// filesOf returns the files of a script. A file with a relative reference has that path, another one the last
+// part of its URL. A data URL has no name, so it is the script. After a mistake filesOf sets r.failed, and
+// returns nil.
 func (r *serviceReader) filesOf(a *artifact) (files []step.File) {
 	seen := map[string]bool{}
 	for _, x := range a.references {
