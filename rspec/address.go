@@ -64,7 +64,8 @@ func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 	return p, nil
 }
 
-// maskLength returns 24 (IPv6: 64) for an empty mask. ok is false for an invalid mask.
+// maskLength returns the prefix length for a mask of the address a, which is dotted or a number. An empty mask
+// is 24 (IPv6: 64). ok is false for an invalid mask.
 func maskLength(a netip.Addr, mask string) (bits int, ok bool) {
 	if mask == "" {
 		if a.Is4() {

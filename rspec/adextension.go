@@ -46,6 +46,7 @@ const (
 	matchPrefix         = "match"
 )
 
+// extensionsOf returns the extensions that the advertisement of the site uses.
 func extensionsOf(s *Site) []adExtension {
 	var used []adExtension
 	if slices.ContainsFunc(s.Machines, func(m Machine) bool { return len(m.SliverTypes) > 0 }) {

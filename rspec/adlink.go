@@ -49,6 +49,7 @@ type adEnd struct {
 	capacity int64 // 0 if the interface states none
 }
 
+// newLinkFragments writes all links that have an interface of a node of the site.
 func newLinkFragments(s *Site) linkFragments {
 	ends := map[string]adEnd{}
 	if len(s.Links) > 0 {
@@ -77,28 +78,30 @@ func (l *AdLink) hasKnownInterface(ends map[string]adEnd) bool {
 	})
 }
 
+// write appends the link to b. It returns the offsets in b with which linkFragments.append leaves out parts. The
+// map ends has the interfaces of the site's nodes.
 func (l *AdLink) write(b *strings.Builder, manager string, ends map[string]adEnd) linkFragment {
 	var f linkFragment
 	b.WriteString(" " + openTag(inherited, "link", "component_id", l.ComponentID.String(), "component_name", l.Name) + ">")
 	writeElement(b, inherited, "component_manager", "name", manager)
 	l.writeTypes(b, ends)
 	f.head = b.Len()
-	var pair []adEnd
+	var written []adEnd
 	for _, u := range l.Interfaces {
 		end, known := ends[u.Key()]
 		if !known {
 			continue
 		}
-		pair = append(pair, end)
+		written = append(written, end)
 		writeElement(b, inherited, "interface_ref", "component_id", u.String())
 		f.parts = append(f.parts, linkPart{b.Len(), [2]int{end.node, end.node}})
 	}
-	if len(l.Interfaces) == 2 && len(pair) == 2 {
-		if capacity := smallestKnown(l.capacity(pair[0]), l.capacity(pair[1])); capacity > 0 {
+	if len(l.Interfaces) == 2 && len(written) == 2 {
+		if capacity := smallestKnown(l.capacity(written[0]), l.capacity(written[1])); capacity > 0 {
 			a, z := l.Interfaces[0].String(), l.Interfaces[1].String()
 			for _, direction := range [][2]string{{a, z}, {z, a}} {
 				writeElement(b, inherited, "property", "source_id", direction[0], "dest_id", direction[1], "capacity", strconv.FormatInt(capacity, 10))
-				f.parts = append(f.parts, linkPart{b.Len(), [2]int{pair[0].node, pair[1].node}})
+				f.parts = append(f.parts, linkPart{b.Len(), [2]int{written[0].node, written[1].node}})
 			}
 		}
 	}
@@ -107,6 +110,7 @@ func (l *AdLink) write(b *strings.Builder, manager string, ends map[string]adEnd
 	return f
 }
 
+// writeTypes writes the link type, and for a switch one more type for each capacity of its interfaces.
 func (l *AdLink) writeTypes(b *strings.Builder, ends map[string]adEnd) {
 	if l.Type == "" {
 		return
@@ -145,17 +149,17 @@ func smallestKnown(a, b int64) int64 {
 	return min(a, b)
 }
 
-// append leaves out the parts that refer to hidden nodes, and links without any remaining
-// interface. If hidden is nil, no node is hidden.
+// append appends the links to b, without the parts that refer to hidden nodes, and without links of which no
+// part remains. hidden has a value for each of Site.Nodes; nil if no node is hidden.
 func (l *linkFragments) append(b []byte, hidden []bool) []byte {
 	if hidden == nil {
 		return append(b, l.text...)
 	}
-	begin := 0
+	next := 0 // the offset at which the next link starts
 	for i := range l.links {
 		f := &l.links[i]
-		from := begin
-		begin = f.end
+		from := next
+		next = f.end
 		if !slices.ContainsFunc(f.parts, func(p linkPart) bool { return p.isShown(hidden) }) {
 			continue
 		}

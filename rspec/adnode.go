@@ -77,6 +77,8 @@ type nodeKind struct {
 // slotsPlaceholder stands for the number of free slots. It cannot occur in XML.
 const slotsPlaceholder = "\x00"
 
+// nodeFragments writes the nodes of a site, in their order. Nodes with equal types and location share a
+// nodeKind.
 func nodeFragments(s *Site) []nodeFragment {
 	nodes := make([]nodeFragment, len(s.Nodes))
 	type text struct{ types, location string }
@@ -126,6 +128,8 @@ func (f *nodeFragment) size() int {
 	return len(f.start) + len(f.kind.busy) + 4*len(f.kind.free) + len(f.interfaces)
 }
 
+// writeTypes writes the hardware types, the sliver types and the capabilities of the node, with
+// slotsPlaceholder for the number of free slots if the node is shared.
 func (n *AdNode) writeTypes(b *strings.Builder) {
 	free := slotsPlaceholder
 	if n.Exclusive {

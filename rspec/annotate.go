@@ -8,7 +8,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// annotate removes facts of an earlier manifest, and writes f.
+// annotate edits the own node e for a manifest: it removes facts of an earlier manifest, and writes f.
 func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 	t := s.startTag(e)
 	if !f.ComponentID.IsZero() {
@@ -173,8 +173,8 @@ func (s *splices) writeNotices(b *strings.Builder, notices []string) {
 // inherited means the namespace of the enclosing element, which needs no declaration.
 const inherited = ""
 
-// openTag leaves out the closing bracket. The parameter attrs has alternately names and
-// values; attributes with an empty value are left out.
+// openTag returns a start tag without its closing bracket. attrs has names and values in turn; attributes with
+// an empty value are left out.
 func openTag(space, local string, attrs ...string) string {
 	tag := "<" + local
 	if space != inherited {
@@ -193,6 +193,7 @@ func writeElement(b *strings.Builder, space, local string, attrs ...string) {
 	b.WriteString(openTag(space, local, attrs...) + "/>")
 }
 
+// writeAround writes an element with the content inner, or an empty element if there is none.
 func writeAround(b *strings.Builder, local, inner string, attrs ...string) {
 	if inner == "" {
 		writeElement(b, inherited, local, attrs...)

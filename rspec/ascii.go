@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// asciiXML requires a well-formed document. In character data and attributes it writes
-// references. CDATA sections cannot contain references, so they are interrupted. In comments
-// and processing instructions it writes blanks. Names remain unchanged, because they cannot
+// asciiXML returns a well-formed document without characters beyond ASCII, except in names. In character data
+// and attributes it writes references. CDATA sections cannot contain references, so they are interrupted. In
+// comments and processing instructions it writes blanks. Names remain unchanged, because they cannot
 // contain references either.
 func asciiXML(s string) string {
 	if isASCII(s) {

@@ -81,17 +81,18 @@ func constraintsIn(e *xmltree.Element) (list []*xmltree.Element) {
 	return list
 }
 
-// tooMany also refuses the request. It reads no values, so that it is fast.
+// tooMany reports whether the elements have more than match.MaxConstraints constraints, and then refuses the
+// request. It reads no values, so that it is fast.
 func (r *constraintReader) tooMany(elements []*xmltree.Element) bool {
 	count := 0
-	add := func(e *xmltree.Element) bool {
+	isBeyond := func(e *xmltree.Element) bool { // counts e
 		if count++; count == match.MaxConstraints+1 {
 			r.badArgs(place{e, ""}, r.n.ClientID, "leave some out", "node %.80q has more than %d constraints", r.n.ClientID, match.MaxConstraints)
 		}
 		return count > match.MaxConstraints
 	}
 	for _, e := range elements {
-		if e.Local == "require" && add(e) {
+		if e.Local == "require" && isBeyond(e) {
 			return true
 		}
 		if e.Local != "prefer" {
@@ -100,12 +101,12 @@ func (r *constraintReader) tooMany(elements []*xmltree.Element) bool {
 		inner := 0
 		for c := range childElements(e) {
 			if c.Space == matchSpace && c.Local == "require" {
-				if inner++; add(c) {
+				if inner++; isBeyond(c) {
 					return true
 				}
 			}
 		}
-		if inner == 0 && add(e) { // a mistake: a preference without a constraint
+		if inner == 0 && isBeyond(e) { // a mistake: a preference without a constraint
 			return true
 		}
 	}
@@ -117,7 +118,7 @@ func (r *constraintReader) badArgs(at place, clientID, remedy, format string, ar
 	r.requestParser.badArgs(at, clientID, remedy, format, args...)
 }
 
-// constraintOf returns known false for an unknown comparison.
+// constraintOf returns the constraint of a require element. known is false for an unknown comparison.
 func constraintOf(e *xmltree.Element) (c match.Constraint, known bool) {
 	c = match.Constraint{Feature: trimmed(e, "feature"), Op: match.Equal, Value: trimmed(e, "value")}
 	op, given := e.Attr("", "op")
@@ -195,8 +196,9 @@ func (r *constraintReader) remarkAttributes(e *xmltree.Element, names ...string)
 	}
 }
 
-// explain records the problem for err, the error of match.New, at the element that is wrong.
-// If only all constraints together are wrong, that is the last constraint of the conflict.
+// explain records a problem for err, the error of match.New, at each element that is wrong by itself. If there
+// is none, the constraints are in conflict, and explain records one problem: at the second constraint of the
+// conflict, or at the first constraint of the node if err names none.
 func (r *constraintReader) explain(err error, prefers []*xmltree.Element) {
 	for i, c := range r.n.Require {
 		if _, err := match.New([]match.Constraint{c}, nil); err != nil {

@@ -41,8 +41,8 @@ func locate(d *xmltree.Doc, received []byte) (*document, error) {
 	tokens := xml.NewDecoder(bytes.NewReader(d.Source))
 	tokens.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil } // UTF-8 was checked
 	var (
-		stack []*xmltree.Element
-		next  int
+		stack []*xmltree.Element // the elements whose end tag is missing
+		next  int                // index of the next element
 	)
 	for {
 		before := int(tokens.InputOffset())
@@ -143,13 +143,13 @@ type attribute struct {
 
 func (a attribute) end() int { return a.to + 1 }
 
-// attributes requires a well-formed start tag. The result end is the offset at which further
-// attributes can be inserted.
+// attributes returns the positions of the attributes and declarations in the start tag of e, which must be
+// well-formed. The result end is the offset at which further attributes can be inserted.
 func (d *document) attributes(e *xmltree.Element) (list []attribute, end int) {
 	s := d.spans[e.Index]
 	i := s.start + 1 + len(d.rawName(e))
 	end = i
-	n := 0
+	n := 0 // attributes of e that were found; declarations are not among e.Attrs
 	for {
 		for isSpace(d.src[i]) {
 			i++

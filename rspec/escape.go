@@ -3,11 +3,12 @@ package rspec
 import (
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
-// escape returns ASCII for character data and for attributes with either quotes. Characters
-// that XML cannot contain become U+FFFD.
+// escape returns s as ASCII that can be written as character data, and in an attribute with either kind of
+// quotes. Characters that XML cannot contain become U+FFFD.
 func escape(s string) string {
 	clean := true
 	for i := 0; i < len(s) && clean; i++ {
@@ -50,11 +51,12 @@ func isPlain(c byte) bool {
 	return c >= ' ' && c < 0x7f
 }
 
+// writeReference writes r as a numeric character reference, such as &#xE9;. A character that XML 1.0 cannot
+// contain becomes U+FFFD.
 func writeReference(b *strings.Builder, r rune) {
-	switch {
-	case r == '\t' || r == '\n' || r == '\r':
-	case r < ' ' || r >= 0xd800 && r < 0xe000 || r == 0xfffe || r == 0xffff:
-		r = utf8.RuneError
+	isAllowed := r == '\t' || r == '\n' || r == '\r' || r >= ' ' && r < 0xd800 || r >= 0xe000 && r != 0xfffe && r != 0xffff
+	if !isAllowed {
+		r = unicode.ReplacementChar
 	}
 	b.WriteString("&#x")
 	b.WriteString(strings.ToUpper(strconv.FormatInt(int64(r), 16)))

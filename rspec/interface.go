@@ -9,6 +9,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
+// end is an interface at which links may end. For an interface of another aggregate's node all fields are zero.
 type end struct {
 	own bool
 	// node is the index in Request.Nodes, and number the index in Node.Interfaces.
@@ -19,7 +20,8 @@ type end struct {
 	link *xmltree.Element
 }
 
-// addInterface requires that n is not yet in Request.Nodes.
+// addInterface reads e, an interface of the own node n, and adds it to n and to the ends of links. n must be
+// the node that is added to Request.Nodes next.
 func (p *requestParser) addInterface(e *xmltree.Element, n *Node) {
 	in := Interface{ClientID: value(e, "client_id"), Line: e.Line}
 	own := end{own: true, node: len(p.r.Nodes), number: len(n.Interfaces)}
@@ -70,8 +72,9 @@ func (p *requestParser) readBinding(e *xmltree.Element, in *Interface) {
 	in.ComponentID, in.Component = text, u
 }
 
-// addAddress accepts an ip element without an address, which leaves the choice to the site.
-// Such an element, an unknown type, and an IPv6 address without type get a remark.
+// addAddress reads e, an ip element, and adds its address to the interface. An element without an address
+// leaves the choice to the site. Such an element, an unknown type, and an IPv6 address without type get a
+// remark.
 func (p *requestParser) addAddress(e *xmltree.Element, in *Interface) {
 	if len(in.Addresses) > p.o.Limits.Addresses {
 		return // the interface is refused anyway

@@ -22,7 +22,7 @@ type joinedTo map[*xmltree.Element]*shownLink
 // are a part of the link that they join, or of the first link that joins it; and a link that a later
 // request has again is a part of the later one.
 func joinedLinks(parts []Part) joinedTo {
-	shown, joined := map[string]*shownLink{}, joinedTo{}
+	shown, joined := map[string]*shownLink{}, joinedTo{} // shown by client_id
 	each := func(do func(part int, id string, l *ownLink)) {
 		for i := range parts {
 			for j := range parts[i].Request.links {

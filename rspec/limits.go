@@ -102,7 +102,7 @@ func (l Limits) Validate(report func(key, format string, args ...any)) {
 	}
 }
 
-// withDefaults also reduces larger fields to the maxima.
+// withDefaults replaces zero and negative fields by the defaults, and reduces larger fields to the maxima.
 func (l Limits) withDefaults() Limits {
 	def := DefaultLimits()
 	from := def.fields()

@@ -16,12 +16,13 @@ type word struct {
 	text     string
 }
 
-// wordsOf accepts references.
+// wordsOf returns the words of raw, the text of an attribute between its quotes. White space may be written as
+// references.
 func wordsOf(raw string) []word {
 	var list []word
 	var text strings.Builder
 	from := -1
-	end := func(at int) {
+	endWord := func(at int) {
 		if from >= 0 {
 			list = append(list, word{from, at, text.String()})
 			from = -1
@@ -35,7 +36,7 @@ func wordsOf(raw string) []word {
 			s = dereference(raw[i : i+n])
 		}
 		if len(s) == 1 && isSpace(s[0]) {
-			end(i)
+			endWord(i)
 		} else {
 			if from < 0 {
 				from = i
@@ -44,11 +45,11 @@ func wordsOf(raw string) []word {
 		}
 		i += n
 	}
-	end(len(raw))
+	endWord(len(raw))
 	return list
 }
 
-// dereference requires a well-formed document.
+// dereference returns the character of a reference, which must be from a well-formed document.
 func dereference(ref string) string {
 	switch ref {
 	case "&lt;":
@@ -84,7 +85,7 @@ func pairsOf(raw string) []pair {
 // space remain. Additional pairs are appended if raw does not have their namespaces.
 func manifestLocations(raw string, additional []pair) string {
 	var b strings.Builder
-	there := map[string]bool{}
+	has := map[string]bool{}
 	at := 0
 	words := wordsOf(raw)
 	for i, w := range words {
@@ -93,7 +94,7 @@ func manifestLocations(raw string, additional []pair) string {
 		if isSchema || text == RequestSchema || text == AdSchema {
 			text = ManifestSchema
 		}
-		there[text] = true
+		has[text] = true
 		b.WriteString(raw[at:w.from])
 		if text == w.text {
 			b.WriteString(raw[w.from:w.to])
@@ -103,14 +104,14 @@ func manifestLocations(raw string, additional []pair) string {
 		at = w.to
 	}
 	appendPair := func(space, schema string) {
-		there[space] = true
+		has[space] = true
 		b.WriteString(" " + escape(space) + " " + escape(schema))
 	}
-	if !there[ManifestSchema] {
+	if !has[ManifestSchema] {
 		appendPair(Namespace, ManifestSchema)
 	}
 	for _, p := range additional {
-		if !there[p.space] {
+		if !has[p.space] {
 			appendPair(p.space, p.schema)
 		}
 	}

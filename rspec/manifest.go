@@ -131,7 +131,9 @@ func rootAttributes(o ManifestOptions) []rootAttribute {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// edit leaves the root's start tag unchanged.
+// edit returns the edits of the part's own nodes and links: it writes the facts, and cuts nodes without facts
+// and the links that end only at them. A link that joined maps to another one is cut, too, and its ends are
+// added there. The root's start tag remains unchanged. edit fails with ErrTooLarge.
 func (p *Part) edit(manager urn.URN, joined joinedTo) (*splices, error) {
 	r := p.Request
 	s := &splices{doc: r.doc}

@@ -23,8 +23,8 @@ var (
 // ownSpaces are the namespaces of our extensions.
 var ownSpaces = []string{setupSpace, matchSpace, netSpace, originSpace, templateSpace}
 
-// remarkForeign adds a remark on e if it looks like an element of one of our extensions, but is none.
-// The parameter x is the extension that e may have.
+// remarkForeign adds a remark on e if it looks like an element of one of our extensions, but is none: it has a
+// name of x without its namespace, or a namespace like ours. x is the extension whose elements are allowed here.
 func (p *requestParser) remarkForeign(e *xmltree.Element, x *extension) {
 	switch {
 	case e.Space == Namespace && slices.Contains(x.elements, e.Local):

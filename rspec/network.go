@@ -30,12 +30,12 @@ func (s *splices) annotateInterface(e *xmltree.Element, f InterfaceFacts) {
 	s.annotateAddresses(e, f.Addresses)
 }
 
-// annotateAddresses does nothing if the request names an address for the interface. First it
-// fills ip elements without an address, each with an address of the element's type; then it
+// annotateAddresses writes the addresses into the interface e, unless the request names one. First it
+// fills ip elements without an address, each with an address of the element's type. Then it
 // adds elements for the remaining addresses.
 func (s *splices) annotateAddresses(e *xmltree.Element, addresses []netip.Prefix) {
-	open := children(e, "ip")
-	for _, ip := range open {
+	elements := children(e, "ip")
+	for _, ip := range elements {
 		if trimmed(ip, "address") != "" {
 			return
 		}
@@ -46,7 +46,7 @@ func (s *splices) annotateAddresses(e *xmltree.Element, addresses []netip.Prefix
 			left = append(left, addressOf(p))
 		}
 	}
-	for _, ip := range open {
+	for _, ip := range elements {
 		kind := trimmed(ip, "type")
 		i := slices.IndexFunc(left, func(a address) bool { return kind == "" || strings.EqualFold(kind, a.kind) })
 		if i < 0 {
@@ -67,8 +67,8 @@ func (s *splices) annotateAddresses(e *xmltree.Element, addresses []netip.Prefix
 
 type address struct{ address, netmask, kind string }
 
-// addressOf writes a dotted IPv4 mask, as clients expect. An IPv6 mask is a prefix length,
-// because it has no other form.
+// addressOf returns the attributes for an address and its network. An IPv4 mask is dotted, as clients expect.
+// An IPv6 mask is a prefix length, because it has no other form.
 func addressOf(p netip.Prefix) address {
 	a, bits := p.Addr().WithZone(""), p.Bits()
 	if a.Is4In6() {

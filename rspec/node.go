@@ -8,10 +8,11 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// readNode leaves it to the caller to add the node to Request.Nodes.
+// readNode reads e, an own node, with its interfaces, services, wishes and constraints. The caller must add the
+// node to Request.Nodes before it reads the next one.
 func (p *requestParser) readNode(e *xmltree.Element) Node {
 	n := p.readNodeAttributes(e)
-	fresh := !isManifest([]*xmltree.Element{e})
+	fresh := !isManifest([]*xmltree.Element{e}) // facts of a manifest get no remarks
 	if fresh && n.ComponentID == "" {
 		p.remarkAttribute(e, "component_name", n.ClientID, "write the component_id of the node in the advertisement")
 	}

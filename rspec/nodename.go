@@ -17,8 +17,9 @@ const (
 	nameRemedy = "use its name "
 )
 
-// checkNodeNames refuses client_ids that are names of each node itself, and remarks on those by which other
-// nodes do not reach the node. The elements are those of the request's nodes, in their order.
+// checkNodeNames refuses client_ids such as localhost, which each node uses for itself. It adds remarks on
+// client_ids by which other nodes do not reach the node, at most maxNameRemarks and a last one for the rest. The
+// elements are those of Request.Nodes, in their order.
 func (p *requestParser) checkNodeNames(elements []*xmltree.Element) {
 	if p.o.Stored {
 		return
@@ -33,18 +34,18 @@ func (p *requestParser) checkNodeNames(elements []*xmltree.Element) {
 		ids[id] = true
 	}
 	hostname.Assign(nodes)
-	n := 0
+	remarks := 0
 	for i, name := range hostname.Name(nodes) {
 		id, at := nodes[i].ClientID, place{elements[i], "client_id"}
 		switch why := hostname.Problem(id); {
 		case hostname.IsLoopback(id):
 			p.badArgs(at, id, "use another client_id", "node %.80q has a client_id that is a name of each node itself", id)
 		case name == id:
-		case n == maxNameRemarks:
+		case remarks == maxNameRemarks:
 			p.remark(at, id, "give nodes client_ids of letters, digits, hyphens and underscores", "node %.80q and perhaps later ones cannot be reached by their client_ids", id)
 			return
 		default:
-			if n++; why == "" {
+			if remarks++; why == "" {
 				why = "another one equals it without case, or it is a group of Ansible"
 			}
 			p.remark(at, id, nameRemedy+name, unreached, id, why)
@@ -52,26 +53,28 @@ func (p *requestParser) checkNodeNames(elements []*xmltree.Element) {
 	}
 }
 
-// NoticesFor returns the notices of the request for the names that its nodes have in their slice, in their
-// order. The parser knows no other nodes of the slice, and no names that nodes have already.
+// NoticesFor returns the notices of the request, by line, with remarks on client_ids that are true in its slice.
+// names are the names of Request.Nodes there, in their order. The remarks of the parser may be wrong, because it
+// knows neither the other nodes of the slice nor names that nodes have already. So NoticesFor drops those on
+// client_ids that are names, corrects the others, and adds missing ones, up to maxNameRemarks.
 func (r *Request) NoticesFor(names []string) []Problem {
-	n, known := 0, map[string]bool{}
+	remarks, checked := 0, map[string]bool{}
 	var list []Problem
 	for _, p := range r.Notices {
 		if strings.HasPrefix(p.Remedy, nameRemedy) {
 			name := names[r.numbers[p.ClientID]]
-			if known[p.ClientID] = true; strings.EqualFold(name, p.ClientID) {
+			if checked[p.ClientID] = true; strings.EqualFold(name, p.ClientID) {
 				continue
 			}
-			n++
+			remarks++
 			p.Remedy = nameRemedy + name
 		}
 		list = append(list, p)
 	}
 	for i, name := range names {
 		x := &r.Nodes[i]
-		if !strings.EqualFold(x.ClientID, name) && !known[x.ClientID] && n < maxNameRemarks {
-			n++
+		if !strings.EqualFold(x.ClientID, name) && !checked[x.ClientID] && remarks < maxNameRemarks {
+			remarks++
 			list = append(list, Problem{0, x.ClientID, x.Line, x.Column, fmt.Sprintf(unreached, x.ClientID, "it means another node of the slice"), nameRemedy + name})
 		}
 	}

@@ -28,7 +28,7 @@ func (p *requestParser) isOwnNode(e *xmltree.Element) bool {
 	return false
 }
 
-// isThisAggregate returns false for ok if text is not a URN.
+// isThisAggregate reports whether text is a URN of this aggregate. ok is false if text is no URN.
 func (p *requestParser) isThisAggregate(text string) (us, ok bool) {
 	u, err := urn.Parse(text)
 	if err != nil {
@@ -42,7 +42,7 @@ func (p *requestParser) isThisAggregate(text string) (us, ok bool) {
 	return false, true
 }
 
-// readForeignNode records the interfaces and checks nothing else.
+// readForeignNode records the interfaces of e, another aggregate's node, as ends of links. It checks nothing else.
 func (p *requestParser) readForeignNode(e *xmltree.Element) {
 	for c := range childElements(e) {
 		if isElement(c, "interface") && p.claimName(&p.interfaceNames, c, false) {

@@ -66,6 +66,8 @@ func (p *Property) join(q Property) (attribute string) {
 	return ""
 }
 
+// readProperty reads the values of e, a property of the link l, without its two interfaces. It records a wrong
+// value as a problem, and returns ok false. The zero Property requests nothing.
 func (p *requestParser) readProperty(e *xmltree.Element, l *Link) (q Property, ok bool) {
 	ok = true
 	number := func(name string, most float64, remedy string) float64 {
@@ -123,11 +125,11 @@ func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property
 			p.badArgs(place{c, attr}, l.ClientID, fmt.Sprintf("the link's other interfaces keep their properties; for all of them write %.80q", l.ClientID), "link %.80q has a property with the %s %.80q, which is not one of its new interfaces", l.ClientID, attr, name)
 			return "", false
 		}
-		what, args := "has no %[2]s", []any{l.ClientID, attr}
+		what, args := "that has no %[2]s", []any{l.ClientID, attr}
 		if name != "" {
 			what, args = "with the %[2]s %.80[3]q, which is not an interface of the link", append(args, name)
 		}
-		p.remark(place{c, attr}, l.ClientID, fmt.Sprintf("%s; for all other ends, also those of other slices, write %.80q", ignored, l.ClientID), "link %.80[1]q has a property "+strings.Replace(what, "has", "that has", 1), args...)
+		p.remark(place{c, attr}, l.ClientID, fmt.Sprintf("%s; for all other ends, also those of other slices, write %.80q", ignored, l.ClientID), "link %.80[1]q has a property "+what, args...)
 		return "", false
 	}
 	source, ok := side("source_id")

@@ -56,7 +56,8 @@ func (r *report) trim() {
 	}
 }
 
-// problems sorts by line and column.
+// problems returns the kept findings as Problems, by line and column. The offset of each place is computed
+// once, in the order of the document.
 func (r *report) problems(doc *document) []Problem {
 	r.trim()
 	offsets := make([]int, len(r.list))

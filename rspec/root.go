@@ -86,8 +86,8 @@ func isRootFact(local string) bool {
 	return false
 }
 
-// mergeSpaces returns the prefixes that it cannot declare: the common root has no room, or
-// another namespace for the prefix.
+// mergeSpaces declares the prefixes of another root on the common root. It returns the prefixes for which this is
+// not possible: the common root has no room, or another namespace for the prefix.
 func (c *commonRoot) mergeSpaces(spaces map[string]string) (conflicts map[string]bool) {
 	conflicts = map[string]bool{}
 	for _, prefix := range slices.Sorted(maps.Keys(spaces)) {
@@ -111,6 +111,8 @@ func (c *commonRoot) declare(prefix, space string) {
 	c.declared = append(c.declared, prefix)
 }
 
+// addAttribute adds an attribute of another root, unless the common root has one of its name or no room. The
+// prefix may change, so that it means the attribute's namespace in the common root.
 func (c *commonRoot) addAttribute(a *xmltree.Attr, quoted string) {
 	if _, taken := c.attributes[a.Name]; taken || c.isFull() {
 		return
@@ -126,6 +128,8 @@ func (c *commonRoot) addAttribute(a *xmltree.Attr, quoted string) {
 	c.added = append(c.added, rawAttribute{prefix, a.Local, quoted})
 }
 
+// write writes the root's start tag into s, the edits of the first part: the facts of the manifest, what other
+// roots added, and the schema locations with those of the extensions.
 func (c *commonRoot) write(s *splices, o ManifestOptions, extensions []pair) {
 	t := s.startTag(s.doc.elements[0])
 	t.set("type", "manifest")

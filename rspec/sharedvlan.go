@@ -9,8 +9,8 @@ func isSharedVLAN(e *xmltree.Element) bool {
 	return e.Local == "link_shared_vlan" && (e.Space == sharedVLANSpace || e.Space == oldSharedVLANSpace)
 }
 
-// readSharedVLANs requires that all elements name the same VLAN, and do not request different
-// tags.
+// readSharedVLANs sets the shared VLAN and the tag of the link from the elements, which must all name the same
+// VLAN, and must not request different tags.
 func (p *requestParser) readSharedVLANs(l *Link, elements []*xmltree.Element) {
 	for _, e := range elements {
 		name, tag := trimmed(e, "name"), trimmed(e, "vlantag")

@@ -34,7 +34,7 @@ func (s *splices) replace(from, to int, text string) {
 	s.size += len(text)
 }
 
-// cut also removes the white space before the element if a tag precedes that white space.
+// cut removes the element, and the white space before it if that follows a tag.
 func (s *splices) cut(e *xmltree.Element) {
 	at := s.doc.spans[e.Index]
 	from := at.start
@@ -82,6 +82,7 @@ func (s *splices) addExtension(space, schema string) {
 	}
 }
 
+// appendTo inserts text at the end of the content of e.
 func (s *splices) appendTo(e *xmltree.Element, text string) {
 	if text == "" {
 		return
@@ -145,7 +146,7 @@ func (t startTag) addRaw(name, quoted string) { t.replace(t.end, t.end, " "+name
 
 func (d *document) quoted(a attribute) string { return string(d.src[a.from-1 : a.end()]) }
 
-// drop also removes the white space before the attribute.
+// drop removes an attribute, if there is one, with the white space before it.
 func (t startTag) drop(space, name string) {
 	a, found := t.find(space, name)
 	if !found {

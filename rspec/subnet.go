@@ -64,8 +64,10 @@ func findUnreachable(list []linkAddress) (a, b linkAddress, found bool) {
 	}
 	reachable := map[key]bool{}
 	for l := range lengths {
-		// Two addresses reach each other if they are in one network of the longer prefix.
-		all, exact := map[netip.Prefix]ends{}, map[netip.Prefix]ends{}
+		// Two addresses reach each other if they are in one network of the longer prefix. So in the networks
+		// of length l, an address of this length reaches all others, and one with a shorter length reaches
+		// those of length l.
+		all, exact := map[netip.Prefix]interfaceSet{}, map[netip.Prefix]interfaceSet{}
 		each := func(f func(x *linkAddress, network netip.Prefix)) {
 			for i := range list {
 				if x := &list[i]; x.Addr().Is4() == l.is4 && x.Bits() <= l.bits {
@@ -107,18 +109,18 @@ func findUnreachable(list []linkAddress) (a, b linkAddress, found bool) {
 	return a, b, false
 }
 
-// ends are interfaces in one network: the first, and whether there are others.
-type ends struct {
+// interfaceSet has the interfaces in one network: the first, and whether there are others.
+type interfaceSet struct {
 	first        int
 	known, other bool
 }
 
-func (e ends) with(end int) ends {
+func (e interfaceSet) with(end int) interfaceSet {
 	if !e.known {
-		return ends{end, true, false}
+		return interfaceSet{end, true, false}
 	}
 	e.other = e.other || e.first != end
 	return e
 }
 
-func (e ends) hasOther(end int) bool { return e.known && (e.other || e.first != end) }
+func (e interfaceSet) hasOther(end int) bool { return e.known && (e.other || e.first != end) }

@@ -49,13 +49,13 @@ func (r *Request) HasSameNamespaces(other *Request) bool {
 	return maps.Equal(r.doc.rootSpaces, other.doc.rootSpaces)
 }
 
-// Only returns the request without the own nodes for which filter returns false, and without
+// Only returns the request without the own nodes for which keep returns false, and without
 // the own links that end at none of the remaining nodes. All other bytes are unchanged.
-func (r *Request) Only(filter func(clientID string) bool) ([]byte, error) {
+func (r *Request) Only(keep func(clientID string) bool) ([]byte, error) {
 	s := &splices{doc: r.doc}
 	kept := make([]bool, len(r.Nodes))
 	for i := range r.Nodes {
-		if kept[i] = filter(r.Nodes[i].ClientID); !kept[i] {
+		if kept[i] = keep(r.Nodes[i].ClientID); !kept[i] {
 			s.cut(r.doc.elements[r.Nodes[i].element])
 		}
 	}

@@ -89,7 +89,7 @@ func (p *requestParser) exampleManager() string {
 	return fmt.Sprintf("%q", p.o.Managers[0])
 }
 
-// templateOf returns nil for a template with a mistake.
+// templateOf reads e, a template:source. It returns nil for a template with a mistake, which it has recorded.
 func (p *requestParser) templateOf(e *xmltree.Element) *Template {
 	t := &Template{Language: trimmed(e, "language"), Parameters: map[string]string{}, element: e.Index}
 	before := len(p.problems.list)

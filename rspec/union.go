@@ -36,7 +36,8 @@ func newUnion(r *Request, s *splices, hasMore bool) *union {
 	return m
 }
 
-// add leaves out the shareable elements that the union already has. It fails with ErrTooLarge.
+// add adds a part to the union, without the shareable elements that the union already has. If a part has equal
+// elements several times, the union has as many of them as the part with the most. add fails with ErrTooLarge.
 func (m *union) add(r *Request, s *splices) error {
 	doc := s.doc
 	shared := map[int]bool{}
@@ -44,19 +45,19 @@ func (m *union) add(r *Request, s *splices) error {
 		shared[e.Index] = true
 	}
 	conflicts, given := m.root.merge(s)
-	here := map[fingerprint]int{}
+	inPart := map[fingerprint]int{}
 	for _, e := range doc.elements[0].Elements() {
 		if s.removed[e.Index] {
 			continue
 		}
 		if shared[e.Index] {
 			key := contentKey(doc, e)
-			here[key]++
-			if here[key] <= m.seen[key] {
+			inPart[key]++
+			if inPart[key] <= m.seen[key] {
 				s.cut(e)
 				continue
 			}
-			m.seen[key] = here[key]
+			m.seen[key] = inPart[key]
 		}
 		s.redeclare(e, conflicts)
 		s.inherit(e, given)
@@ -241,6 +242,8 @@ func (d *document) prologue() []byte {
 // epilogue is the text after the root, without surrounding blanks.
 func (d *document) epilogue() []byte { return bytes.TrimSpace(d.src[d.spans[0].end:]) }
 
+// write returns the manifest: the first part's document with the content of the others before its end tag. It
+// fails with ErrTooLarge.
 func (m *union) write(o ManifestOptions) ([]byte, error) {
 	base := m.parts[0]
 	root := base.doc.elements[0]

@@ -72,7 +72,7 @@ func addWish(list []string, wish string) []string {
 }
 
 // checkWish reports whether e is one of the wishes that an element of this kind can have, and has
-// correct values. Else it records a mistake.
+// correct values. Otherwise it records a remark or a mistake.
 func (p *requestParser) checkWish(e *xmltree.Element, kind, id string, wishes []string) bool {
 	if !slices.Contains(wishes, e.Local) {
 		p.remark(place{e, ""}, id, "use "+strings.Join(wishes, ", ")+"; "+ignored, "%s %.80q has an unknown element <%.40s> about networks", kind, id, e.Local)
@@ -110,7 +110,7 @@ func (p *requestParser) checkWish(e *xmltree.Element, kind, id string, wishes []
 	return attr == ""
 }
 
-// wrongProxy returns the wrong attribute of a proxy, or "".
+// wrongProxy returns the first wrong attribute of a proxy with its remedy, or "".
 func wrongProxy(e *xmltree.Element) (attr, remedy string) {
 	switch user, host := trimmed(e, "user"), trimmed(e, "host"); {
 	case user == "" || strings.ContainsAny(user, "@:/ \t\r\n"):
