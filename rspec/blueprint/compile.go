@@ -107,7 +107,7 @@ func Compile(d *Document, o Options) (*generate.Request, []rspec.Problem) {
 		c.request.Features = append(c.request.Features, generate.Feature{Name: "name", Value: flat(d.name)})
 	}
 	c.request.Features = append(c.request.Features, features("", d.features)...)
-	for _, step := range []func(){c.declare, c.policies, c.infer, c.warnOfUnused, c.place, c.order, c.nameNodes, c.setUp, c.finish} {
+	for _, step := range []func(){c.declare, c.readPolicies, c.inferTypes, c.warnOfUnused, c.place, c.order, c.nameNodes, c.addSteps, c.finish} {
 		if step(); c.stopped() {
 			break
 		}

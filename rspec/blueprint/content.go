@@ -63,7 +63,8 @@ type content struct {
 	isInline    bool
 }
 
-// addContent makes a step of the component's file. It returns false if there is none.
+// addContent completes s, the step for the action a of the part p, with the component's file: as the script, or
+// beside a script that unpacks, loads or copies it. It returns false if there is no file, or after a mistake.
 func (c *compiler) addContent(p *part, a action, s *generate.Step) bool {
 	f := c.contentOf(p)
 	if f == nil {
@@ -114,7 +115,8 @@ func pieces(body []byte) (list []generate.File) {
 	return list
 }
 
-// contentOf reads the file of a component once.
+// contentOf returns the file of a component, which it reads once for each name. It returns nil if there is none, or
+// after a mistake, which it reports once.
 func (c *compiler) contentOf(p *part) *content {
 	name, at := p.attribute("content"), p.at
 	if v := p.value("content"); v != nil {
@@ -203,16 +205,16 @@ func sizeOf(files fs.FS, name string) int64 {
 func (c *compiler) publish(at *value, name string, body []byte) *content {
 	sum := sha256.Sum256(body)
 	digest := hex.EncodeToString(sum[:])
-	if err := createFile(filepath.Join(c.o.ContentDir, digest), body); err != nil {
+	if err := createOrCompare(filepath.Join(c.o.ContentDir, digest), body); err != nil {
 		c.wrong(at, "name an existing folder that only you can write to", "the file %.80q cannot be published: %v", name, err)
 		return nil
 	}
 	return &content{url: strings.TrimSuffix(c.o.ContentURL, "/") + "/" + digest, digest: digest}
 }
 
-// createFile creates a file, and follows no link. If the path exists already, it must be a file with the
-// same content.
-func createFile(path string, body []byte) error {
+// createOrCompare creates a file with the body, and follows no link. If the path exists already, it must be a file
+// with the same content.
+func createOrCompare(path string, body []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {

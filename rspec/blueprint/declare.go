@@ -10,33 +10,36 @@ import (
 	"patchbay/rspec"
 )
 
+// declare makes parts of the components of the document, and of those that are inside a fulfillment or implied by
+// one. It gives each requirement its type and its targets. A part with a wrong requirement becomes broken.
 func (c *compiler) declare() {
 	for _, d := range c.d.components {
-		if p := c.add(d); p != nil && d.id != "" {
+		if p := c.addPart(d); p != nil && d.id != "" {
 			c.byID[d.id] = p
 		}
 	}
 	for _, r := range c.d.requires {
-		if n := c.need(nil, r); n != nil {
+		if n := c.resolve(nil, r); n != nil {
 			c.global = append(c.global, n)
 		}
 	}
 	for i := 0; i < len(c.parts); i++ { // grows by inline and implied components
 		p := c.parts[i]
 		for _, r := range p.requires {
-			n := c.need(p, r)
+			n := c.resolve(p, r)
 			if n == nil {
 				p.isBroken, c.isVague = true, true
 				continue
 			}
 			p.requirements = append(p.requirements, n)
-			c.point(n)
+			c.findTargets(n)
 		}
 	}
 }
 
-// add gives a component its type if it names one.
-func (c *compiler) add(d *component) *part {
+// addPart adds a component as a part, and gives it its type if it names one. Beyond maxComponents it refuses the
+// blueprint, and returns a part that is not added.
+func (c *compiler) addPart(d *component) *part {
 	p := &part{component: d, label: d.id}
 	if len(c.parts) >= maxComponents {
 		c.refuse(rspec.TooBig, d.at, "divide the blueprint", "the blueprint has more than %d components", maxComponents)
@@ -62,8 +65,8 @@ func (c *compiler) add(d *component) *part {
 	return p
 }
 
-// expandGroup gives a group the requirements and attributes of its nodespec, and what the type of the
-// nodespec has.
+// expandGroup replaces the component of a group by one with the requirements and attributes of its nodespec, and
+// the type of the group by one with what the type of the nodespec has.
 func (c *compiler) expandGroup(p *part) {
 	d := p.component
 	i := slices.IndexFunc(d.attributes, func(f field) bool { return f.name == "nodespec" })
@@ -80,7 +83,7 @@ func (c *compiler) expandGroup(p *part) {
 		if t := c.l.component(spec.typeName.text); t == nil || t.form != isNode {
 			c.wrong(spec.typeName, "use server or another type of a node", "the nodespec has the type %.80q", spec.typeName.text)
 		} else {
-			p.kind = p.kind.of(t)
+			p.kind = p.kind.withNode(t)
 		}
 	}
 	group := *d
@@ -89,8 +92,8 @@ func (c *compiler) expandGroup(p *part) {
 	p.component = &group
 }
 
-// of returns the type of a group whose nodes have another type.
-func (t *componentType) of(node *componentType) *componentType {
+// withNode returns the type of a group of nodes of another type: it has what both types have.
+func (t *componentType) withNode(node *componentType) *componentType {
 	k := *node
 	k.form, k.defaultRequirement = t.form, t.defaultRequirement
 	k.requirements = slices.Concat(t.requirements, node.requirements)
@@ -108,8 +111,9 @@ func (n *need) get(name string) *value {
 	return nil
 }
 
-// point finds the components that fulfill a requirement.
-func (c *compiler) point(n *need) {
+// findTargets sets the targets of a requirement: the parts that fulfill it. It adds parts for components that the
+// requirement contains or implies.
+func (c *compiler) findTargets(n *need) {
 	if n.kind.effect != bySetup && n.kind.effect != byRelation || c.IsFull() {
 		return
 	}
@@ -117,7 +121,7 @@ func (c *compiler) point(n *need) {
 	switch {
 	case f == nil && n.kind.environment:
 	case f == nil:
-		p := c.add(&component{at: n.at})
+		p := c.addPart(&component{at: n.at})
 		p.implied, p.pointing, n.targets = true, []*need{n}, []*part{p}
 		c.request.Comments = append(c.request.Comments, fmt.Sprintf("line %d: %s has no fulfillment, so a component is implied", n.at.line, n.kind.name))
 	default:
@@ -126,14 +130,16 @@ func (c *compiler) point(n *need) {
 			list = f.items
 		}
 		for _, v := range list {
-			if p := c.target(n, v); p != nil && !slices.Contains(n.targets, p) {
+			if p := c.partFor(v); p != nil && !slices.Contains(n.targets, p) {
 				n.targets, p.pointing = append(n.targets, p), append(p.pointing, n)
 			}
 		}
 	}
 }
 
-func (c *compiler) target(n *need, v *value) *part {
+// partFor returns the part for v, one value of a fulfillment: a component with its keys, or a reference to one. It
+// adds a part for a component that has none yet. It returns nil after a mistake.
+func (c *compiler) partFor(v *value) *part {
 	switch {
 	case v.kind == yaml.MappingNode:
 		r := &parser{d: &Document{}}
@@ -145,7 +151,7 @@ func (c *compiler) target(n *need, v *value) *part {
 		if d.id != "" && c.byID[d.id] != nil {
 			c.wrong(v, "rename it", "the component %.80q exists already", d.id)
 		}
-		p := c.add(d)
+		p := c.addPart(d)
 		if d.id != "" {
 			c.byID[d.id] = p
 		}
@@ -177,7 +183,7 @@ func (c *compiler) target(n *need, v *value) *part {
 		c.wrong(v, c.unknown(id, ids), "there is no component %.80q", id)
 		return nil
 	}
-	p := c.add(&component{at: v, id: id})
+	p := c.addPart(&component{at: v, id: id})
 	p.implied, p.urn = true, urn
 	if urn == "" {
 		c.request.Comments = append(c.request.Comments, fmt.Sprintf("component %s: implied, since line %d refers to it", id, v.line))
@@ -189,8 +195,9 @@ func (c *compiler) target(n *need, v *value) *part {
 	return p
 }
 
-// need finds the type and the attributes of a requirement. source is nil for a global one.
-func (c *compiler) need(source *part, r *requirement) *need {
+// resolve returns a requirement with its type and attributes, or nil after a mistake. source is the part that has
+// the requirement; nil for a global one.
+func (c *compiler) resolve(source *part, r *requirement) *need {
 	n := &need{requirement: r, source: source}
 	name := r.typeName
 	if name == "" {
@@ -227,7 +234,7 @@ func (c *compiler) need(source *part, r *requirement) *need {
 		c.wrong(r.at, "move it", "the requirement %.80q is of the scope %s", name, n.kind.scope)
 		return nil
 	}
-	short := func() {
+	useDefault := func() { // the value is that of the default attribute
 		if n.kind.defaultName == "" {
 			c.wrong(r.value, "name the attribute", "the requirement %.80q has no default attribute", name)
 		} else if r.value.kind != 0 {
@@ -236,11 +243,11 @@ func (c *compiler) need(source *part, r *requirement) *need {
 	}
 	switch kind := r.value.get("type"); {
 	case r.value.kind != yaml.MappingNode:
-		short()
+		useDefault()
 	case r.isItem || kind == nil:
 		n.fields = slices.DeleteFunc(slices.Clone(r.value.fields), func(f field) bool { return f.name == "type" })
 	case c.l.component(kind.text) != nil:
-		short()
+		useDefault()
 	default:
 		c.wrong(kind, "component types are "+strings.Join(c.l.componentNames(), ", ")+"; requirement types are "+strings.Join(c.l.requirementNames(), ", "), "the type %.80q is unknown", kind.text)
 		return nil

@@ -13,7 +13,9 @@ import (
 	"patchbay/rspec/generate"
 )
 
-func (c *compiler) policies() {
+// readPolicies reads the global requirements: the country, the allowed providers, and features that are copied to
+// the manifest.
+func (c *compiler) readPolicies() {
 	for _, n := range c.global {
 		v := n.get(n.kind.defaultName)
 		if v == nil {
@@ -64,8 +66,9 @@ func (c *compiler) isAllowed(name string) bool {
 	})
 }
 
-// infer gives each part a type that has a form.
-func (c *compiler) infer() {
+// inferTypes gives each part a type that has a form: its declared type, or else the first one in the library that
+// it can be. Then it removes the parts for which there is no such type, and what refers to them.
+func (c *compiler) inferTypes() {
 	for _, p := range c.parts {
 		declared := p.kind
 		if p.isBroken {
@@ -77,33 +80,32 @@ func (c *compiler) infer() {
 			}
 			continue
 		}
-		var usable, rejected []string
-		var chosen *componentType
+		var usable, rejected []string // names of types
+		var chosen *componentType     // the first usable one
 		candidates := c.l.components
 		if declared != nil && declared.form != "" {
 			candidates = []*componentType{declared} // which is not in the library if it has a nodespec
 		}
 		for _, t := range candidates {
 			switch {
-			case t.form == "" || !p.fits(t) || declared != nil && !t.is(declared.name):
+			case t.form == "" || !p.canBe(t) || declared != nil && !t.is(declared.name):
 			case !t.abstract && !c.isAllowed(t.name):
 				rejected = append(rejected, t.name)
-			case chosen == nil:
-				chosen = t
-				fallthrough
 			default:
+				if chosen == nil {
+					chosen = t
+				}
 				usable = append(usable, t.name)
 			}
 		}
 		if chosen == nil {
-			c.explain(p, declared, rejected)
+			c.refuseType(p, declared, rejected)
 			continue
 		}
 		if p.kind = chosen; declared != chosen {
 			c.request.Comments = append(c.request.Comments, fmt.Sprintf("component in line %d: type %s, the first of %s", p.at.line, chosen.name, strings.Join(usable, ", ")))
 		}
 	}
-	// the rest is about components of which the type is known
 	isUnknown := func(p *part) bool { return p.kind == nil || p.kind.form == "" }
 	c.isVague = c.isVague || slices.ContainsFunc(c.parts, isUnknown)
 	c.parts = slices.DeleteFunc(c.parts, isUnknown)
@@ -115,13 +117,16 @@ func (c *compiler) infer() {
 	}
 }
 
-// fits reports whether a type offers what points at the part and knows what it requires.
-func (p *part) fits(t *componentType) bool {
+// canBe reports whether the part can be of the type t: t offers what the requirements need that point at the part,
+// and knows the part's own requirements.
+func (p *part) canBe(t *componentType) bool {
 	return !slices.ContainsFunc(p.pointing, func(n *need) bool { return n.kind.needs != "" && !slices.Contains(t.offers, n.kind.needs) }) &&
 		!slices.ContainsFunc(p.requirements, func(n *need) bool { return !slices.Contains(t.requirements, n.kind.name) })
 }
 
-func (c *compiler) explain(p *part, declared *componentType, rejected []string) {
+// refuseType refuses the part p, which can be of no type, with the reasons. declared is its declared type, or nil;
+// rejected are the types that providers.allow excludes.
+func (c *compiler) refuseType(p *part, declared *componentType, rejected []string) {
 	var why []string
 	for _, n := range p.pointing {
 		if declared == nil || n.kind.needs != "" && !slices.Contains(declared.offers, n.kind.needs) {

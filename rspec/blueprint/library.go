@@ -181,6 +181,8 @@ func (r *libraryReader) isTrue(n *yaml.Node, label string) bool {
 	return yamlfile.Choice(&r.Reader, n, label, "true", "false") == "true"
 }
 
+// component reads a component type, and adds it to the library, with what it inherits from the type that it
+// extends.
 func (r *libraryReader) component(n *yaml.Node) {
 	t := &componentType{line: n.Line}
 	r.Keys(n, "a component type",
@@ -219,6 +221,7 @@ func (r *libraryReader) component(n *yaml.Node) {
 	r.l.components = append(r.l.components, t)
 }
 
+// inherit adds to t what it does not state itself. Lists begin with the items of from, except attributes.
 func (t *componentType) inherit(from *componentType) {
 	if t.form == "" {
 		t.form = from.form
@@ -232,11 +235,12 @@ func (t *componentType) inherit(from *componentType) {
 	}
 	t.offers = append(slices.Clone(from.offers), t.offers...)
 	t.requirements = append(slices.Clone(from.requirements), t.requirements...)
-	t.attributes = inherited(t.attributes, from.attributes)
+	t.attributes = withInherited(t.attributes, from.attributes)
 	t.actions = append(slices.Clone(from.actions), t.actions...)
 }
 
-func inherited(own, from []attribute) []attribute {
+// withInherited returns the own attributes, and those of from whose names are not among them.
+func withInherited(own, from []attribute) []attribute {
 	list := slices.Clone(own)
 	for _, a := range from {
 		if !slices.ContainsFunc(own, func(b attribute) bool { return a.name == b.name }) {
@@ -277,6 +281,8 @@ func (r *libraryReader) actions(n *yaml.Node) (list []action) {
 	return list
 }
 
+// requirement reads a requirement type, and adds it to the library. It reads the key extends first, wherever it
+// is, because the other keys change what the type inherits.
 func (r *libraryReader) requirement(n *yaml.Node) {
 	n = yamlfile.Deref(n)
 	t := &requirementType{line: n.Line, op: match.Equal, scope: "component"}
@@ -288,7 +294,7 @@ func (r *libraryReader) requirement(n *yaml.Node) {
 	r.Keys(n, "a requirement type",
 		yamlfile.Into("name", &t.name, r.Text),
 		yamlfile.Into("aliases", &t.aliases, r.texts),
-		yamlfile.With("extends", func(*yaml.Node) {}), // read above, since the other keys change what is inherited
+		yamlfile.With("extends", func(*yaml.Node) {}), // read above
 		yamlfile.Into("description", &t.description, r.Text),
 		yamlfile.OneOf(&r.Reader, "effect", &t.effect, byMatch, bySetup, byRelation, byPolicy),
 		yamlfile.OneOf(&r.Reader, "scope", &t.scope, "component", "global"),
@@ -296,7 +302,7 @@ func (r *libraryReader) requirement(n *yaml.Node) {
 		yamlfile.Into("needs", &t.needs, r.Text),
 		yamlfile.Into("feature", &t.feature, r.Text),
 		yamlfile.OneOf(&r.Reader, "op", &t.op, match.Ops...),
-		yamlfile.With("attributes", func(n *yaml.Node) { t.attributes = inherited(r.attributes(n), t.attributes) }),
+		yamlfile.With("attributes", func(n *yaml.Node) { t.attributes = withInherited(r.attributes(n), t.attributes) }),
 		yamlfile.With("fixed", func(n *yaml.Node) { t.fixed = r.attributes(n) }),
 		yamlfile.Into("environment", &t.environment, r.isTrue),
 		yamlfile.Into("host", &t.host, r.isTrue),
@@ -340,7 +346,8 @@ func (r *libraryReader) check() {
 	}
 }
 
-// typeName writes the forms com.example:Y and A::B::C alike.
+// typeName returns the form in which names of types are compared: com.example:Y becomes com.example.Y, and A::B::C
+// stays.
 func typeName(name string) string {
 	if strings.Contains(name, "::") {
 		return name

@@ -17,6 +17,9 @@ func (c *compiler) order() {
 	}
 }
 
+// stageOf computes the stage of p, and first the stages of all that it refers to. path has the parts whose stages are
+// being computed. If p is one of them, stageOf refuses the circle. The relation to a target also comes after the
+// software that is hosted on the target.
 func (c *compiler) stageOf(p *part, path []*part) int {
 	path = append(path, p)
 	if p.state == 1 {

@@ -142,7 +142,7 @@ func readFile(files fs.FS, name string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// parse reports whether the text has components.
+// parse reads the text into the document. It returns false if there are no components that can be compiled.
 func (p *parser) parse(text []byte) bool {
 	y := &yamlfile.Reader{}
 	document := y.Document(text)

@@ -15,8 +15,8 @@ import (
 	"patchbay/rspec/match"
 )
 
-// name returns a free client_id for a node or link.
-func (c *compiler) name(at *value, id string) string {
+// takeName returns id, the client_id for a new node or link, and refuses it if it is in use.
+func (c *compiler) takeName(at *value, id string) string {
 	if c.taken[id] {
 		c.wrong(at, "rename it", "the name %.80q is already in use", id)
 	}
@@ -24,7 +24,7 @@ func (c *compiler) name(at *value, id string) string {
 	return id
 }
 
-// place makes nodes and the networks of groups.
+// place labels the parts, and makes the nodes and the links between them.
 func (c *compiler) place() {
 	for _, p := range c.parts {
 		if p.label = p.id; p.label == "" {
@@ -41,7 +41,7 @@ func (c *compiler) place() {
 		case isNode:
 			c.addNode(p, p.label, 0)
 		case isNetwork:
-			c.link(p.at, p.label)
+			c.addLink(p.at, p.label)
 		case isGroup:
 			c.addGroup(p)
 		}
@@ -61,6 +61,7 @@ func (c *compiler) place() {
 	}
 }
 
+// addGroup makes the nodes of a group, and its LAN with them.
 func (c *compiler) addGroup(p *part) {
 	size, text := 1, p.attribute("initialSize")
 	at := cmp.Or(p.value("initialSize"), p.at)
@@ -73,11 +74,7 @@ func (c *compiler) addGroup(p *part) {
 	default:
 		size = n
 	}
-	if size > maxNodes {
-		c.refuse(rspec.TooBig, p.at, "make it smaller", "the tier %.80q has more than %d nodes", p.label, maxNodes)
-		return
-	}
-	c.link(p.at, p.label)
+	c.addLink(p.at, p.label)
 	for i := 0; i < size && !c.stopped(); i++ {
 		c.addNode(p, fmt.Sprintf("%s-%d", p.label, i), i)
 		c.join(p.label, len(c.request.Nodes)-1)
@@ -107,22 +104,23 @@ func (p *part) attribute(name string) string {
 	return ""
 }
 
+// addNode makes a node of the part p. The nodes of a group must be added one after the other with ordinals from 0:
+// each gets the type, the image and the constraints of the node before it, which the first one chooses.
 func (c *compiler) addNode(p *part, name string, ordinal int) {
 	if len(c.request.Nodes) >= maxNodes {
 		c.refuse(rspec.TooBig, p.at, "make tiers smaller", "the blueprint has more than %d nodes", maxNodes)
 		return
 	}
-	n := generate.Node{ClientID: c.name(p.at, name), ComponentID: p.urn}
+	n := generate.Node{ClientID: c.takeName(p.at, name), ComponentID: p.urn}
 	n.HardwareType = cmp.Or(p.attribute("hardware_type"), p.kind.hardwareType)
 	n.Origin = generate.Origin{ID: p.label, Ordinal: ordinal}
-	n.Origin.Features = features("", slices.DeleteFunc(slices.Clone(p.attributes), func(f field) bool {
-		return slices.ContainsFunc(p.kind.attributes, func(a attribute) bool { return a.name == f.name }) || f.name == "sliver_type" || f.name == "image"
-	}))
+	used := append(names(p.kind.attributes), "sliver_type", "image") // the others are only copied
+	n.Origin.Features = features("", slices.DeleteFunc(slices.Clone(p.attributes), func(f field) bool { return slices.Contains(used, f.name) }))
 	if ordinal > 0 {
 		before := &c.request.Nodes[len(c.request.Nodes)-1]
 		n.SliverType, n.DiskImage, n.Require, n.Comments = before.SliverType, before.DiskImage, before.Require, before.Comments
 	} else {
-		c.choose(p, &n)
+		c.chooseType(p, &n)
 	}
 	if c.elements += len(n.Require) + len(n.Origin.Features) + len(n.Comments) + 3; c.elements > maxElements {
 		c.refuse(rspec.TooBig, p.at, "make tiers smaller", "the request would have more than %d elements", maxElements)
@@ -143,7 +141,9 @@ const (
 
 var osNames = []string{"linux", "windows", "freebsd"}
 
-func (c *compiler) choose(p *part, n *generate.Node) {
+// chooseType sets the sliver type, the image and the constraints of n, a node of the part p. At a known site it
+// also names the image that providers.allow requires, and the type for an image.
+func (c *compiler) chooseType(p *part, n *generate.Node) {
 	w := generate.Want{SliverType: cmp.Or(p.attribute("sliver_type"), p.kind.sliverType)}
 	if image := cmp.Or(p.attribute("image"), p.kind.image); image != "" {
 		if w.Images = []string{image}; !c.isAllowed(image) {
@@ -209,10 +209,11 @@ func (c *compiler) allowedImage(p *part, w generate.Want) []string {
 	return nil
 }
 
-func (c *compiler) link(at *value, name string) {
+// addLink adds a LAN with the name, once.
+func (c *compiler) addLink(at *value, name string) {
 	if _, exists := c.links[name]; !exists {
 		c.links[name] = len(c.request.Links)
-		c.request.Links = append(c.request.Links, generate.Link{ClientID: c.name(at, name), LAN: true, Origin: generate.Origin{ID: name}})
+		c.request.Links = append(c.request.Links, generate.Link{ClientID: c.takeName(at, name), LAN: true, Origin: generate.Origin{ID: name}})
 	}
 }
 
@@ -228,7 +229,8 @@ func (c *compiler) join(link string, node int) {
 	}
 }
 
-// nodesOf returns the nodes of a part; those of software are the nodes that run it.
+// nodesOf returns the nodes of a part. Those of software are the nodes that run it: nodesOf finds and keeps them at
+// the first call, and p.isPlaced ends circles.
 func (c *compiler) nodesOf(p *part) []int {
 	if p.isPlaced || p.kind.form != isSoftware {
 		return p.nodes
@@ -274,7 +276,7 @@ func (c *compiler) connect(p *part, n *need) {
 		case t.kind.form == isGroup, t.kind.form == isNetwork:
 			link = t.label
 		default:
-			c.link(t.at, link)
+			c.addLink(t.at, link)
 		}
 		if c.elements += len(p.nodes) + len(t.nodes); c.elements > maxElements {
 			c.refuse(rspec.TooBig, p.at, "make tiers smaller", "the request would have more than %d elements", maxElements)

@@ -13,7 +13,7 @@ import (
 	"patchbay/rspec/step"
 )
 
-// spend counts bytes that the request repeats.
+// spend counts n bytes of texts in the request, and refuses the request once if there are too many.
 func (c *compiler) spend(at *value, n int) {
 	before := c.expanded
 	if c.expanded += n; c.expanded > maxExpanded && before <= maxExpanded {
@@ -47,7 +47,7 @@ func (c *compiler) nameNodes() {
 	for _, p := range c.parts {
 		for _, n := range p.requirements {
 			if n.kind.environment && len(n.targets) == 0 {
-				c.dns(p, n)
+				c.addDNSName(p, n)
 			}
 		}
 	}
@@ -66,11 +66,11 @@ func (c *compiler) nameNodes() {
 	c.names = hostname.Name(nodes)[:len(c.request.Nodes)]
 }
 
-// setUp gives the nodes their steps.
-func (c *compiler) setUp() {
+// addSteps gives the nodes their steps: the actions of parts, and those of relations.
+func (c *compiler) addSteps() {
 	for _, p := range c.parts {
 		if p.kind.form != isSoftware {
-			c.act(p, p, p.nodes)
+			c.addActions(p, p, p.nodes)
 		}
 		for _, n := range p.requirements {
 			c.checkPorts(p, n)
@@ -79,11 +79,11 @@ func (c *compiler) setUp() {
 				case c.stopped():
 					return
 				case n.kind.effect == bySetup && t.kind.form == isSoftware:
-					c.act(t, p, p.nodes)
+					c.addActions(t, p, p.nodes)
 				case n.kind.effect == byRelation && n.kind.host && p.kind.form == isSoftware:
-					c.act(p, p, t.nodes)
+					c.addActions(p, p, t.nodes)
 				case n.kind.effect == byRelation:
-					c.relate(p, t, n)
+					c.addRelation(p, t, n)
 				}
 			}
 		}
@@ -144,8 +144,8 @@ func stepName(a action, p *part) string {
 	return a.name + " " + p.label
 }
 
-// act puts the actions of p on nodes, in the stage of by.
-func (c *compiler) act(p, by *part, nodes []int) {
+// addActions adds the actions of p as steps to the nodes, in the stage of the part by.
+func (c *compiler) addActions(p, by *part, nodes []int) {
 	if len(nodes) == 0 {
 		return
 	}
@@ -167,8 +167,8 @@ func (c *compiler) act(p, by *part, nodes []int) {
 	}
 }
 
-// variable returns an attribute of a relation of p, and where it is: in the requirement, in the component,
-// or the default.
+// variable returns the value of an attribute of n, a relation of p, and its place. The attribute is in the
+// requirement, or else in the component; otherwise it has the default of its type, which must know it.
 func (n *need) variable(p *part, name string) (text string, at *value) {
 	if v := n.get(name); v != nil {
 		return flat(v), v
@@ -193,8 +193,9 @@ func (c *compiler) checkPorts(p *part, n *need) {
 	}
 }
 
-// relate puts the actions of a relation on its nodes.
-func (c *compiler) relate(p, t *part, n *need) {
+// addRelation adds the actions of n, a relation from p to t, as steps: one for each pair of nodes. If an action runs on
+// the target, there is one for each target. The nodes of p also get the names of the targets.
+func (c *compiler) addRelation(p, t *part, n *need) {
 	if len(p.nodes) == 0 || len(t.nodes) == 0 {
 		return
 	}
@@ -207,7 +208,7 @@ func (c *compiler) relate(p, t *part, n *need) {
 		targets = append(targets, c.names[i])
 	}
 	for _, i := range p.nodes {
-		c.introduce(n, i, strings.Join(targets, " "))
+		c.addTargetNames(n, i, strings.Join(targets, " "))
 	}
 	for _, a := range n.kind.actions {
 		s := generate.Step{Kind: generate.Script, Name: stepName(a, p), Stage: p.stage, Language: "sh", Operation: a.operation, Body: []byte(a.script), OnTarget: a.onTarget}
@@ -232,8 +233,8 @@ func (c *compiler) relate(p, t *part, n *need) {
 	}
 }
 
-// introduce gives the scripts of a node the names of the nodes to which a requirement refers.
-func (c *compiler) introduce(n *need, node int, names string) {
+// addTargetNames adds the names of the nodes to which a requirement refers to a parameter of the node.
+func (c *compiler) addTargetNames(n *need, node int, names string) {
 	name, list := n.kind.name+"_nodes", &c.request.Nodes[node].Parameters
 	i := slices.IndexFunc(*list, func(f generate.Feature) bool { return f.Name == name })
 	if i < 0 {
@@ -246,8 +247,8 @@ func (c *compiler) introduce(n *need, node int, names string) {
 	}
 }
 
-// dns gives nodes the names of a requirement.
-func (c *compiler) dns(p *part, n *need) {
+// addDNSName gives the nodes of p the DNS name of a requirement, at their first interface.
+func (c *compiler) addDNSName(p *part, n *need) {
 	v := n.get("hostname")
 	if v == nil || !rspec.IsDNSName(flat(v)) {
 		if v == nil {

@@ -50,7 +50,8 @@ func (c *compiler) warnOfUnused() {
 	}
 }
 
-// warnOfFields warns of attributes of a requirement that neither Patchbay nor an action uses.
+// warnOfFields warns of attributes of a requirement that neither Patchbay nor an action uses. A fixed attribute may
+// have its fixed value.
 func (c *compiler) warnOfFields(n *need) {
 	known := []string{n.kind.defaultName}
 	switch {

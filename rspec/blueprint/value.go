@@ -54,7 +54,7 @@ type problemList struct {
 	isTooBig bool
 }
 
-// stopped reports whether to look for no more mistakes.
+// stopped reports whether the compilation must end: the source is too large, or has too many mistakes.
 func (p *problemList) stopped() bool { return p.isTooBig || p.IsFull() }
 
 func (p *problemList) wrong(at *value, remedy, format string, args ...any) {
@@ -95,7 +95,7 @@ type reader struct {
 	count, bytes int
 }
 
-// read returns nil for a mistake.
+// read returns the value of the YAML node n, which is inside depth others. It returns nil after a mistake.
 func (r *reader) read(n *yaml.Node, depth int) *value {
 	at := &value{line: n.Line, column: n.Column}
 	target := yamlfile.Deref(n)
