@@ -16,9 +16,9 @@ func parseBlueprint(text []byte) (document, []rspec.Problem) {
 	return blueprintDocument{d}, problems
 }
 
-// safe returns nothing: the language has no features for secrets.
-func (b blueprintDocument) safe() ([]byte, []rspec.Problem) { return nil, nil }
+// withoutSecrets returns nothing: the language has no features for secrets.
+func (b blueprintDocument) withoutSecrets() ([]byte, []rspec.Problem) { return nil, nil }
 
-func (b blueprintDocument) compile(o Options) (*generate.Request, []rspec.Problem) {
+func (b blueprintDocument) toRequest(o Options) (*generate.Request, []rspec.Problem) {
 	return blueprint.Compile(b.Document, blueprint.Options{Site: o.Site, Library: o.Library, Files: o.Files, ContentDir: o.ContentDir, ContentURL: o.ContentURL, Nodes: o.Nodes, Links: o.Links, Work: o.Work})
 }

@@ -132,12 +132,13 @@ func Check(text []byte, o Options) error {
 
 // document is a source that was read.
 type document interface {
-	// safe returns the source without secrets as text, or nil if it has none.
-	safe() (source []byte, problems []rspec.Problem)
-	compile(Options) (*generate.Request, []rspec.Problem)
+	// withoutSecrets returns the source without secrets as text, or nil if it has none. It must be called before
+	// toRequest, which leaves the secrets out.
+	withoutSecrets() (source []byte, problems []rspec.Problem)
+	toRequest(Options) (*generate.Request, []rspec.Problem)
 }
 
-// parse returns nil if the source cannot be compiled to find further mistakes.
+// parse reads a source in its language. It returns no document if the source cannot be compiled further.
 func parse(text []byte, o Options) (document, []rspec.Problem) {
 	if len(text) > MaxSource {
 		return nil, []rspec.Problem{{Kind: rspec.TooBig, Msg: fmt.Sprintf("the source has more than %d bytes", MaxSource), Remedy: "divide it, or put large files on a web server"}}
@@ -160,7 +161,7 @@ func parse(text []byte, o Options) (document, []rspec.Problem) {
 // takes too much work; and with the error of a context that ends.
 // Package rspec accepts every request that Compile returns.
 func Compile(text []byte, o Options) (*Result, error) {
-	r, err := compile(text, o)
+	r, err := compileUnchecked(text, o)
 	if err != nil {
 		return nil, err
 	}
@@ -185,8 +186,8 @@ func ended(w *rspec.Work) error {
 	return w.Err()
 }
 
-// compile is Compile without the check of the result, which takes longer than the rest.
-func compile(text []byte, o Options) (*Result, error) {
+// compileUnchecked is Compile without the check of the result, which takes longer than the rest.
+func compileUnchecked(text []byte, o Options) (*Result, error) {
 	for _, t := range append(slices.Clip(o.Earlier), text) {
 		if !o.Work.Spend(readSteps * min(len(t), MaxSource)) {
 			return nil, ended(o.Work)
@@ -196,9 +197,9 @@ func compile(text []byte, o Options) (*Result, error) {
 	if d == nil {
 		return nil, newError(problems)
 	}
-	source, more := d.safe()
+	source, more := d.withoutSecrets()
 	problems = append(problems, more...)
-	request, more := d.compile(o)
+	request, more := d.toRequest(o)
 	if err := ended(o.Work); err != nil {
 		return nil, err
 	}

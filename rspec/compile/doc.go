@@ -1,6 +1,6 @@
 // Package compile compiles RADL and blueprints to request RSpecs.
 //
-//	source ── Language ──> parse ──> without secrets ──> compile ──> request RSpec
+//	source ── Language ──> parse ──> withoutSecrets ──> toRequest ──> request RSpec
 //	   └── mistakes and warnings, with their places in the source
 //
 // Language finds the language of a text from its content. Compile returns the request, the source

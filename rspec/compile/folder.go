@@ -33,7 +33,8 @@ func OpenFolder(source string) (*Folder, error) {
 // Close closes the folder.
 func (f *Folder) Close() { _ = f.root.Close() }
 
-// Open opens each part of the path itself, so that no part can be replaced in between.
+// Open opens a regular file for reading. It opens each folder of the path in turn, so that none can be replaced by a
+// link in between.
 func (f *Folder) Open(path string) (fs.File, error) {
 	if !fs.ValidPath(path) || path == "." {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrInvalid}
@@ -75,7 +76,7 @@ func open(at *os.File, name string, isFolder bool) (*os.File, error) {
 	return f, nil
 }
 
-// isLink tells a link to a folder from a file, for the message.
+// isLink reports whether the name is a symbolic link. A file and a link in place of a folder give the same error.
 func isLink(at *os.File, name string) bool {
 	var info unix.Stat_t
 	return unix.Fstatat(int(at.Fd()), name, &info, unix.AT_SYMLINK_NOFOLLOW) == nil && info.Mode&unix.S_IFMT == unix.S_IFLNK

@@ -39,7 +39,7 @@ func parseRADL(text []byte, o Options) (document, []rspec.Problem) {
 	return r, problems
 }
 
-func (r *radlDocument) safe() ([]byte, []rspec.Problem) {
+func (r *radlDocument) withoutSecrets() ([]byte, []rspec.Problem) {
 	cleaned, removed := r.WithoutSecrets()
 	r.cleaned = cleaned
 	if len(removed) == 0 {
@@ -48,6 +48,6 @@ func (r *radlDocument) safe() ([]byte, []rspec.Problem) {
 	return cleaned.Text(), removed
 }
 
-func (r *radlDocument) compile(o Options) (*generate.Request, []rspec.Problem) {
+func (r *radlDocument) toRequest(o Options) (*generate.Request, []rspec.Problem) {
 	return radl.Compile(r.cleaned, radl.Options{Site: o.Site, Earlier: r.earlier, Nodes: o.Nodes, Links: o.Links, GivesAddresses: o.GivesAddresses, Work: o.Work})
 }

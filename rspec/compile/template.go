@@ -30,18 +30,18 @@ func Expand(t rspec.Template, earlier []rspec.Template, o Options) (rspec.Expans
 	o.Language, o.Parameters, o.Earlier = t.Language, t.Parameters, nil
 	for _, e := range earlier {
 		if e.Language == t.Language {
-			o.Earlier = append(o.Earlier, filled(e))
+			o.Earlier = append(o.Earlier, withValues(e))
 		}
 	}
-	r, err := compile(t.Text, o) // the caller reads the result with the other parts of the request
+	r, err := compileUnchecked(t.Text, o) // the caller reads the result with the other parts of the request
 	if err != nil {
 		return rspec.Expansion{}, err
 	}
 	return rspec.Expansion{Request: r.Request, Source: r.Source, Remarks: r.Remarks, Nodes: r.Nodes, Links: r.Links}, nil
 }
 
-// filled returns the source with the values of the template's own parameters.
-func filled(t rspec.Template) []byte {
+// withValues returns the source of a template with the values of its own parameters.
+func withValues(t rspec.Template) []byte {
 	if t.Language == RADL && len(t.Parameters) > 0 {
 		if d, _ := radl.Parse(t.Text, t.Parameters); d != nil {
 			return d.Text()
