@@ -67,7 +67,7 @@ func isNumeric(labels []string) bool {
 	})
 }
 
-// lower changes only letters of ASCII, as resolvers do.
+// lower returns s with the letters of ASCII in lower case, as resolvers compare names.
 func lower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
@@ -129,7 +129,7 @@ type Node struct {
 }
 
 // Assign chooses the host names of the nodes that have none, and the first of their DNS names that no other
-// node has.
+// node has. Names are given in this order: from DNS names, from client_ids that need no number, with a number.
 func Assign(nodes []Node) {
 	a := newAssignment(nodes)
 	var rest []int
@@ -148,7 +148,7 @@ func Assign(nodes []Node) {
 			a.take(i, base)
 		}
 	}
-	next := map[string]int{} // the number to try first, by what no number cuts
+	next := map[string]int{} // the number to try first, by the part of the name that stays before every number
 	for k, i := range rest {
 		uncut := bases[k][:min(len(bases[k]), maxLabel-maxNumber)]
 		for n := max(2, next[uncut]); nodes[i].Hostname == ""; n++ {
@@ -181,6 +181,7 @@ func newAssignment(nodes []Node) *assignment {
 	return a
 }
 
+// take gives node i a host name. Its DNSName must be set before, since others cannot have that either.
 func (a *assignment) take(i int, host string) {
 	a.nodes[i].Hostname = host
 	a.hosts[lower(host)] = true
@@ -195,6 +196,7 @@ func (a *assignment) isFree(name string, i int) bool {
 	return !a.hosts[name] && !slices.ContainsFunc(a.ids[name], func(other int) bool { return other != i })
 }
 
+// assignDNS gives node i the first of its DNS names that is free, and returns false if there is none.
 func (a *assignment) assignDNS(i int) bool {
 	for _, name := range a.nodes[i].DNSNames {
 		host, _, _ := strings.Cut(name, ".")

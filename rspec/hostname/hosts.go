@@ -27,7 +27,8 @@ type Interface struct {
 	Aliases []string
 }
 
-// SetNames gives the nodes of a slice their names.
+// SetNames sets the Names of the nodes of a slice and the Aliases of their interfaces. If several nodes would have a
+// name, the first one gets it: as its host name, else as the first part of its host name, else as its client_id.
 func SetNames(peers []Peer) {
 	owner := map[string]int{} // of names in lower case
 	claim := func(i int, name string) {
@@ -65,7 +66,8 @@ func SetNames(peers []Peer) {
 	setAliases(peers, owner)
 }
 
-// setAliases drops aliases that mean two links.
+// setAliases sets the aliases NODE-LINK of the interfaces. It leaves out aliases that are names of nodes, and those
+// that could mean two nodes or links. owner has the names of nodes in lower case.
 func setAliases(peers []Peer, owner map[string]int) {
 	type end struct {
 		node int
