@@ -41,8 +41,8 @@ const allNodes = "SLICE_NODES"
 // nodeVariables name the node that a step runs on. With a prefix, they name the nodes of a relation.
 var nodeVariables = []string{"NODE_CLIENT_ID", "NODE_HOSTNAME", "SLIVER_URN"}
 
-// CheckNames fails for the first of the step's parameters that has no name, or that becomes a
-// variable which the step has anyway or gets from another parameter. It returns its index.
+// CheckNames checks that the parameters of the step become different variables. It fails for the first one
+// that has no name, or whose variable the step has anyway or gets from another parameter, and returns its index.
 // The parameters of source are the properties of the step's node, those of target the properties
 // of the node that a relation names. CheckNames does not check source and target.
 func (r *Requested) CheckNames(source, target []Parameter) (at int, err error) {

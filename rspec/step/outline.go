@@ -24,22 +24,22 @@ func Outline(nodes []string, plan [][]Step) (lines []string) {
 		var order []part
 		names := map[part][]string{}
 		for i, steps := range plan {
-			texts := map[int][]string{}
+			texts := map[int][]string{} // by stage
 			for n := range steps {
 				s := &steps[n]
-				at := s.Stage
+				stage, isShown := s.Stage, s.InPlan()
 				if event != "" {
-					at = 0
+					stage, isShown = 0, s.Operation == event
 				}
-				if s.InPlan() && event == "" || s.Operation == event && event != "" {
-					texts[at] = append(texts[at], outlineOf(steps, n))
+				if isShown {
+					texts[stage] = append(texts[stage], outlineOf(steps, n))
 				}
 			}
-			for at, list := range texts {
+			for stage, list := range texts {
 				if more := len(list) - maxOutlineSteps; more > 0 {
 					list = append(list[:maxOutlineSteps], fmt.Sprintf("and %d more", more))
 				}
-				p := part{at, strings.Join(list, "; ")}
+				p := part{stage, strings.Join(list, "; ")}
 				if names[p] == nil {
 					order = append(order, p)
 				}

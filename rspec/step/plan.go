@@ -83,8 +83,8 @@ func Plan(sliceURN string, nodes []Node, playbooks *Playbooks) [][]Step {
 	names := strings.Join(all, " ")
 	requested := make([][]Requested, len(nodes))
 	for i := range nodes {
-		for _, r := range nodes[i].Services.Steps {
-			on := i
+		for _, r := range nodes[i].Services.Steps { // r is a copy: the request stays as it is
+			on := i // the node that runs the step
 			if r.Kind == Execute {
 				var target *Node
 				if r.Relation != nil {
@@ -121,10 +121,10 @@ func Plan(sliceURN string, nodes []Node, playbooks *Playbooks) [][]Step {
 	return plan
 }
 
-// part orders the plan before the steps of later events.
+// part returns -1 for a step of the plan, which comes first, and a higher number for one of a later event.
 func (r *Requested) part() int { return slices.Index([]string{Stop, Uninstall}, r.Operation) }
 
-// class orders the steps of a stage.
+// class returns the place of the step's kind and operation in the order within a stage.
 func (r *Requested) class() int {
 	switch {
 	case r.Operation == Start:
