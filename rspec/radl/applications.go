@@ -26,7 +26,8 @@ type application struct {
 	version      string // that the nodes have; empty if it is unknown
 }
 
-// readApplication reads a feature contains (name = 'x' and version = '1' and preinstalled = 'yes').
+// readApplication adds the application of a feature contains (name = 'x' and version = '1' and preinstalled = 'yes')
+// to the system. Ansible roles are no applications.
 func (c *compiler) readApplication(s *system, f *Feature) {
 	a := application{at: f.Place}
 	var versions []*Feature
@@ -93,9 +94,10 @@ func (a *application) newest(offer match.Capability) (version string, ok bool) {
 	return grant.Values[0].Value, true
 }
 
-// addPrograms adds what the images must have to w. At a known site, an application that no suitable
-// image has is installed from the site's catalogue, unless the source says that the image has it.
-func (c *compiler) addPrograms(s *system, w *generate.Want) {
+// addApplications adds the applications that the image must have to the constraints of w. At a known site, an
+// application that no suitable image has is installed from the site's catalogue, unless the source says that the
+// image has it.
+func (c *compiler) addApplications(s *system, w *generate.Want) {
 	for i := range s.apps {
 		a := &s.apps[i]
 		with := *w
@@ -118,12 +120,12 @@ func (c *compiler) addPrograms(s *system, w *generate.Want) {
 	}
 }
 
-// install adds the steps that install an application from the catalogue of the site.
+// install adds the steps that install an application from the catalogue of the site, or refuses the application.
 func (c *compiler) install(s *system, a *application) {
 	best := a.catalogued(s.site)
 	if best == nil || a.preinstalled {
 		remedy := ""
-		if !c.IsFull() { // a search is slow
+		if !c.IsFull() { // searching for a similar name is slow
 			remedy = a.remedy(s.site)
 		}
 		c.refuse(rspec.Unsupported, a.at, remedy, "the site has no application %.80q%s", a.name, a.demand())

@@ -329,7 +329,7 @@ func (p *parser) checkReference(at Place, among ids, id string) {
 		return
 	}
 	remedy := fmt.Sprintf("add: %s %.40s (), or without the parentheses if an earlier document has it", among.keyword, id)
-	if !p.IsFull() { // a search is slow
+	if !p.IsFull() { // searching for a similar name is slow
 		if near := display.Suggest(id, among.list); near != "" {
 			remedy = "did you mean " + display.Cut(near, 80) + "?"
 		}

@@ -42,16 +42,16 @@ type compiler struct {
 	// definitions of the document and the earlier ones
 	definitions
 	request generate.Request
-	// networks are those that nodes use, by name; order has their names in the order of use.
-	networks map[string]*network
-	order    []string
+	// networks are those that nodes use, by name; networkOrder has their names in the order of use.
+	networks     map[string]*network
+	networkOrder []string
 	// systems are those with nodes, by name and manager; systemOrder has them in the order of use.
 	systems     map[[2]string]*system
 	systemOrder []*system
 	deployed    []deployment
-	// existing is the number after the last existing node, and next the number of the next node,
+	// afterExisting is the number after the last existing node, and nextNumber the number of the next node,
 	// by system.
-	existing, next map[string]int
+	afterExisting, nextNumber map[string]int
 	// playbooks and taskFiles are compiled recipes, by name.
 	playbooks, taskFiles map[string]playbook
 	// tooManyFiles means that a recipe was refused for what it includes.
@@ -73,7 +73,7 @@ type compiler struct {
 // Compile returns the request for the document; nil if an error is among the problems.
 func Compile(d *Document, o Options) (*generate.Request, []rspec.Problem) {
 	c := &compiler{
-		o: o, networks: map[string]*network{}, systems: map[[2]string]*system{}, existing: map[string]int{},
+		o: o, networks: map[string]*network{}, systems: map[[2]string]*system{}, afterExisting: map[string]int{},
 		playbooks: map[string]playbook{}, taskFiles: map[string]playbook{}, warned: map[string]bool{},
 	}
 	d, dropped := d.WithoutSecrets()
@@ -81,9 +81,9 @@ func Compile(d *Document, o Options) (*generate.Request, []rspec.Problem) {
 	c.current = d
 	c.request.Language = "radl"
 	c.define(d)
-	c.number()
+	c.readExisting()
 	if !c.Failed() {
-		c.describe(d)
+		c.carryFeatures(d)
 		c.planOptions()
 		c.checkRecipes(d)
 		c.deploy(d)
@@ -95,18 +95,18 @@ func Compile(d *Document, o Options) (*generate.Request, []rspec.Problem) {
 	return &c.request, c.Problems()
 }
 
-// number finds the number of the next node of each system among the existing nodes.
-func (c *compiler) number() {
+// readExisting finds the number of the next node of each system among the existing nodes.
+func (c *compiler) readExisting() {
 	for _, name := range c.o.Nodes {
 		if system, n, ok := splitNode(name); ok {
-			c.existing[system] = max(c.existing[system], n+1)
+			c.afterExisting[system] = max(c.afterExisting[system], n+1)
 		}
 	}
-	c.next = maps.Clone(c.existing)
+	c.nextNumber = maps.Clone(c.afterExisting)
 }
 
-// describe carries the features of the description and of the ansible sentences.
-func (c *compiler) describe(d *Document) {
+// carryFeatures copies the features of the description and of the ansible sentences to the request.
+func (c *compiler) carryFeatures(d *Document) {
 	if d.Description != nil {
 		c.request.Features = append(c.request.Features, carried("description.", d.Description.Features)...)
 	}

@@ -42,6 +42,7 @@ func (c *compiler) define(d *Document) {
 	c.checkUndefined(d)
 }
 
+// merge adds the sentences of a document to the definitions.
 func (c *compiler) merge(d *Document) {
 	for i := range d.Networks {
 		if n := &d.Networks[i]; !n.IsReference && c.networkBlocks[n.ID] == nil {
@@ -117,7 +118,7 @@ func (u *undefined) add(kind, name string, at Place) {
 	}
 }
 
-// checkUndefined refuses all undefined names in one error.
+// checkUndefined refuses the names that the document d uses and no document defines, in one error.
 func (c *compiler) checkUndefined(d *Document) {
 	u := undefined{names: map[string]bool{}}
 	reference := "" // the first sentence without parentheses
@@ -131,7 +132,7 @@ func (c *compiler) checkUndefined(d *Document) {
 		}
 	}
 	for _, b := range d.Systems {
-		if s := c.systemBlocks[b.ID]; s == nil {
+		if c.systemBlocks[b.ID] == nil {
 			refer("system", b.ID, b.Place)
 		}
 	}
@@ -157,27 +158,33 @@ func (c *compiler) checkUndefined(d *Document) {
 		}
 	}
 	if len(u.names) > 0 {
-		list := sorted(u.names)
-		more := ""
-		if len(list) > 10 {
-			list, more = list[:10], " and others"
-		}
-		for i := range list {
-			list[i] = display.Cut(list[i], 80)
-		}
-		remedy := "define it here, or give the earlier documents of the slice (compile --with FILE)"
-		if name, ok := strings.CutPrefix(list[0], "system "); reference != "" {
-			remedy = "write " + reference + " () to define it here; without parentheses it is that of an earlier document of the slice (compile --with FILE)"
-		} else if ok && len(list) == 1 {
-			if near := display.Suggest(name, sorted(c.systemBlocks)); near != "" {
-				remedy = "did you mean " + display.Cut(near, 80) + "? Or " + remedy
-			}
-		}
-		c.refuse(rspec.BadArgs, u.first, remedy, "no document defines %s%s", strings.Join(list, ", "), more)
+		c.refuseUndefined(&u, reference)
 	}
 }
 
-// checkDeploys adds what the deployed systems refer to. The system of no nodes need not exist.
+// refuseUndefined refuses the names in u. reference is a sentence that refers to an earlier document, or empty.
+func (c *compiler) refuseUndefined(u *undefined, reference string) {
+	list := sorted(u.names)
+	more := ""
+	if len(list) > 10 {
+		list, more = list[:10], " and others"
+	}
+	for i := range list {
+		list[i] = display.Cut(list[i], 80)
+	}
+	remedy := "define it here, or give the earlier documents of the slice (compile --with FILE)"
+	if name, isSystem := strings.CutPrefix(list[0], "system "); reference != "" {
+		remedy = "write " + reference + " () to define it here; without parentheses it is that of an earlier document of the slice (compile --with FILE)"
+	} else if isSystem && len(list) == 1 {
+		if near := display.Suggest(name, sorted(c.systemBlocks)); near != "" {
+			remedy = "did you mean " + display.Cut(near, 80) + "? Or " + remedy
+		}
+	}
+	c.refuse(rspec.BadArgs, u.first, remedy, "no document defines %s%s", strings.Join(list, ", "), more)
+}
+
+// checkDeploys adds to u what the deployed systems refer to and no document defines. A system of which no nodes are
+// deployed need not exist.
 func (c *compiler) checkDeploys(list []Deploy, u *undefined) {
 	for _, s := range list {
 		b := c.systemBlocks[s.System]

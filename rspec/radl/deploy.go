@@ -62,7 +62,8 @@ func (c *compiler) warnEmpty(d *Document) {
 	}
 }
 
-// deploy creates the nodes and their ends of links.
+// deploy creates the nodes and their ends of links. It first reads all systems, because fixed addresses, roles and
+// steps depend on all of them, and then adds the nodes.
 func (c *compiler) deploy(d *Document) {
 	nodes := 0
 	for i := range d.Deploys {
@@ -73,12 +74,12 @@ func (c *compiler) deploy(d *Document) {
 			return
 		}
 		if s.Count > 0 {
-			next, system := c.next[s.System], c.systemFor(s)
-			if next > 0 && next == c.existing[s.System] {
+			next, system := c.nextNumber[s.System], c.systemFor(s)
+			if next > 0 && next == c.afterExisting[s.System] {
 				system.comments = append(system.comments, fmt.Sprintf("system %s: the numbers begin at %d, since the slice has %s-%d", s.System, next, s.System, next-1))
 			}
 			c.deployed = append(c.deployed, deployment{s, system, next})
-			c.next[s.System] = next + s.Count
+			c.nextNumber[s.System] = next + s.Count
 		}
 		if len(c.systems) > maxSystems {
 			c.refuse(rspec.TooBig, s.Place, "divide it among several documents", "the document deploys more than %d systems", maxSystems)
@@ -102,7 +103,8 @@ func (c *compiler) deploy(d *Document) {
 	}
 }
 
-// systemFor returns the system of a deploy sentence at its aggregate.
+// systemFor returns the system of a deploy sentence at its aggregate. At the first call it reads the system and its
+// interfaces.
 func (c *compiler) systemFor(d *Deploy) *system {
 	manager := c.manager(d)
 	key := [2]string{d.System, manager}
@@ -220,7 +222,7 @@ func (s *system) size() (elements, bytes int) {
 	return elements, bytes + len(n.DiskImage) + len(s.block.ID)*(2+2*len(s.interfaces))
 }
 
-// addNodes creates the nodes of x.
+// addNodes creates the nodes of x. It stops at the first mistake.
 func (c *compiler) addNodes(x deployment) {
 	s := x.system
 	for i := x.first; i < x.first+x.Count; i++ {
@@ -247,7 +249,7 @@ func (c *compiler) addInterface(n *generate.Node, in *netInterface, i int) gener
 	}
 	// Other aggregates do not know the range.
 	if in.network.prefix.IsValid() && len(in.fixed) == 0 && !(c.o.GivesAddresses && n.Manager == "") {
-		a, ok := in.network.take()
+		a, ok := in.network.takeAddress()
 		if !ok {
 			f, _ := in.network.block.find("cidr")
 			c.refuse(rspec.TooBig, f.Place, "give it a larger range", "network %.80q: %s has too few addresses for its nodes", in.network.block.ID, in.network.prefix)
@@ -256,7 +258,7 @@ func (c *compiler) addInterface(n *generate.Node, in *netInterface, i int) gener
 		x.Addresses = []netip.Prefix{a}
 	}
 	n.Public = n.Public || x.Public
-	l := in.network.link(n.Manager)
+	l := in.network.linkAt(n.Manager)
 	l.Interfaces = append(l.Interfaces, x.ClientID)
 	return x
 }

@@ -22,7 +22,7 @@
 //   - ranges with *: they are chosen document by document, so that a network keeps its range when
 //     later documents come: [compiler.chooseRanges].
 //   - applications: the image must have those that a suitable image of the site has; others are
-//     installed: [compiler.addPrograms].
+//     installed: [compiler.addApplications].
 //   - roles: every node that runs recipes installs the roles of all systems, since no node plays
 //     recipes for another one: [compiler.collectRoles].
 //   - recipes: hosts and become are inserted as text, so that all other bytes arrive as they were

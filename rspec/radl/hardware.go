@@ -52,7 +52,7 @@ func (c *compiler) readSystem(s *system) {
 			disks[index] = true
 		case isInterface && slices.Contains(interfaceFeatures, numberedName.ReplaceAllString(name, "dns.i.")):
 		case f.Name == "instance_type":
-			w.SliverType = c.line(f)
+			w.SliverType = c.oneLine(f)
 		case f.Name == imageURL || f.Name == imageName:
 			w.Images = append(w.Images, c.imagesOf(f)...)
 		case f.Name == "nat_instance":
@@ -69,14 +69,14 @@ func (c *compiler) readSystem(s *system) {
 	}
 	c.readSoft(s)
 	if c.checkConstraints(b, w.Require, n.Prefer) {
-		c.choose(s, w)
+		c.chooseType(s, w)
 		c.checkConstraints(b, n.Require, n.Prefer) // applications are constraints, too
 	}
 	c.addDisks(s, disks)
 }
 
 // checkConstraints refuses too many constraints, which would take long to satisfy, and those that
-// exclude each other.
+// exclude each other. It reports whether all are correct.
 func (c *compiler) checkConstraints(b *Block, require []match.Constraint, prefer []match.Preference) bool {
 	_, err := match.New(require, prefer)
 	if err != nil {
@@ -99,8 +99,8 @@ func (c *compiler) imagesOf(f *Feature) (list []string) {
 	return list
 }
 
-// line returns the text of a feature, which must be one line.
-func (c *compiler) line(f *Feature) string {
+// oneLine returns the text of a feature, and refuses it if it has more than one line or is too long.
+func (c *compiler) oneLine(f *Feature) string {
 	text := f.Value.String()
 	if len(text) > match.MaxValue || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		c.refuse(rspec.BadArgs, f.Place, "write one line of text", "the value of %s has control characters or more than %d bytes", f.Name, match.MaxValue)
@@ -110,7 +110,7 @@ func (c *compiler) line(f *Feature) string {
 
 // constraint returns the feature as a constraint.
 func (c *compiler) constraint(s *system, f *Feature) (x match.Constraint, ok bool) {
-	x = match.Constraint{Feature: f.Name, Op: match.Op(f.Op), Value: c.line(f)}
+	x = match.Constraint{Feature: f.Name, Op: match.Op(f.Op), Value: c.oneLine(f)}
 	switch x.Feature {
 	case "disk.0.os.flavor":
 		x.Feature = "disk.0.os.flavour"
@@ -188,9 +188,11 @@ func (c *compiler) readSoft(s *system) {
 	}
 }
 
-// choose writes what the source wants of the sliver type and the image. The aggregate chooses them.
-func (c *compiler) choose(s *system, w generate.Want) {
-	c.addPrograms(s, &w)
+// chooseType sets what the source wants of the sliver type, the image and the capabilities of the nodes of s. The
+// aggregate chooses them. If the nodes need Ansible, and the source names no image, chooseType requires an image with
+// Ansible, if there is one. It sets s.lacksAnsible.
+func (c *compiler) chooseType(s *system, w generate.Want) {
+	c.addApplications(s, &w)
 	ansible := generate.SoftwareFeature("ansible")
 	name, image := w.Image(s.site)
 	switch {

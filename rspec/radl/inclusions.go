@@ -12,7 +12,7 @@ import (
 
 func bareInclude(key *yaml.Node) bool { return strings.TrimPrefix(key.Value, builtin) == "include" }
 
-// taskInclude returns what replaces "include", which new versions of Ansible do not have.
+// taskInclude returns the key that replaces include in a task, since new versions of Ansible do not have it.
 func taskInclude(task *yaml.Node) string {
 	for i := 0; i < len(task.Content); i += 2 {
 		if key := task.Content[i].Value; key == "loop" || strings.HasPrefix(key, "with_") {
@@ -22,7 +22,8 @@ func taskInclude(task *yaml.Node) string {
 	return "import_tasks"
 }
 
-// includePlaybook reads an item that includes another recipe as plays.
+// includePlaybook adds the recipe that an item of r includes as plays to files. It returns the edit that replaces the
+// key include, if the item has it.
 func (c *compiler) includePlaybook(r *Recipe, s *source, item *yaml.Node, files map[string][]byte) []edit {
 	other, ok := c.included(r, value(item, playbookIncludes...))
 	if !ok {
@@ -47,7 +48,7 @@ func (c *compiler) includeTasks(r *Recipe, t taskLine, files map[string][]byte) 
 	c.addFiles(r, files, other, c.taskFile(other, r.recipePlace(t.task)))
 }
 
-// addFiles adds the recipe other as p, and what it includes.
+// addFiles adds the recipe other, compiled as p, and what it includes, to the files of the recipe r.
 func (c *compiler) addFiles(r *Recipe, files map[string][]byte, other *Recipe, p playbook) {
 	c.addFile(r, files, other.ID+".yml", p.body)
 	for _, f := range p.files {
@@ -58,7 +59,8 @@ func (c *compiler) addFiles(r *Recipe, files map[string][]byte, other *Recipe, p
 	}
 }
 
-// addFile refuses a recipe that is included in two forms.
+// addFile adds the file with the path to those that the recipe r includes, once. It refuses a file that is included
+// as tasks and as plays, a large one, and too many.
 func (c *compiler) addFile(r *Recipe, files map[string][]byte, path string, body []byte) {
 	if was, ok := files[path]; ok && !bytes.Equal(was, body) {
 		c.refuse(rspec.BadArgs, r.Place, "include it in one of the two ways", "recipe %.80q includes %.80q both as tasks and as plays", r.ID, path)
@@ -95,7 +97,7 @@ func (c *compiler) included(r *Recipe, file *yaml.Node) (other *Recipe, ok bool)
 	return other, true
 }
 
-// taskFile returns a recipe as a list of tasks: the tasks of its plays.
+// taskFile returns a recipe as a list of tasks: the tasks of its plays. It compiles each recipe once.
 func (c *compiler) taskFile(r *Recipe, at Place) playbook {
 	if p, ok := c.taskFiles[r.ID]; ok {
 		return p
@@ -111,7 +113,7 @@ func (c *compiler) taskFile(r *Recipe, at Place) playbook {
 		c.addTasks(r, list, item)
 	}
 	files := map[string][]byte{}
-	inclusions(list, func(t taskLine) {
+	visitInclusions(list, func(t taskLine) {
 		c.includeTasks(r, t, files)
 		if bareInclude(t.key) {
 			t.key.Value = taskInclude(t.task)

@@ -150,7 +150,8 @@ func (p *parser) object(v jsonValue, what string) *object {
 	return &object{p, v, what, map[string]bool{}}
 }
 
-// member returns nil for a member that is missing or null.
+// member returns the member with the name, which must be of this kind. It returns nil if it is missing or null, or
+// after a mistake.
 func (o *object) member(name string, kind byte) *jsonValue {
 	o.used[name] = true
 	for i := range o.v.members {
@@ -167,7 +168,8 @@ func (o *object) member(name string, kind byte) *jsonValue {
 	return nil
 }
 
-// text returns "" for a missing member. A required one is a mistake then.
+// text returns the text of a member, with its parameters replaced; "" if it is missing, which is a mistake if the
+// member is required.
 func (o *object) text(name string, required bool) string {
 	if v := o.member(name, '"'); v != nil {
 		return o.params.replace(v.Place, v.text)
@@ -190,7 +192,7 @@ func (o *object) id(name string) string {
 	return text
 }
 
-// count returns 0 for a missing member.
+// count returns the whole number of a member, which may be a text; 0 if it is missing.
 func (o *object) count(name string) int {
 	text, at := "0", o.v.Place
 	for _, m := range o.v.members {

@@ -147,7 +147,7 @@ func isHarmless(name, value string) bool {
 		!(isLogin && strings.ContainsAny(value, " ;&|$`'\"()<>"))
 }
 
-// addNode adds the system of a node, and deploys it.
+// addNode adds a system for a node of the manifest, and a sentence that deploys it.
 func (m *manifest) addNode(node *view.Node) {
 	b := Block{ID: m.newID(node.Name, "system")}
 	m.nodes[node.Name] = b.ID
@@ -177,8 +177,19 @@ func (m *manifest) addNode(node *view.Node) {
 	if len(view.Children(n, "nat", schemas.Net)) > 0 {
 		set("nat_instance", "yes")
 	}
+	m.setInterfaces(n, set)
+	for _, f := range originFeatures(n) {
+		carry(f[0], f[1])
+	}
+	m.d.Systems = append(m.d.Systems, b)
+	m.d.Deploys = append(m.d.Deploys, Deploy{System: b.ID, Count: 1})
+}
+
+// setInterfaces sets the features of the interfaces of a node that are on a network, with numbers without gaps. It
+// also records which networks are public.
+func (m *manifest) setInterfaces(node *xmltree.Element, set func(name, value string)) {
 	i := 0
-	for _, in := range view.Children(n, "interface", schemas.Namespace) {
+	for _, in := range view.Children(node, "interface", schemas.Namespace) {
 		network := m.networks[view.Value(in, "client_id")]
 		if network == "" {
 			continue
@@ -202,11 +213,6 @@ func (m *manifest) addNode(node *view.Node) {
 		m.public[network] = m.public[network] || len(view.Children(in, "public", schemas.Net)) > 0
 		i++
 	}
-	for _, f := range originFeatures(n) {
-		carry(f[0], f[1])
-	}
-	m.d.Systems = append(m.d.Systems, b)
-	m.d.Deploys = append(m.d.Deploys, Deploy{System: b.ID, Count: 1})
 }
 
 // fillNetwork adds the features of the network of a link.

@@ -27,7 +27,8 @@ type network struct {
 // networkFeatures are those that have a place in a request.
 var networkFeatures = []string{"outbound", "outports", "cidr", "router", "proxy_host"}
 
-// network returns the network with the name, which is defined.
+// network returns the network with the name, which must be defined. At the first call it adds it to those that nodes
+// use, and refuses too many.
 func (c *compiler) network(name string) *network {
 	if n := c.networks[name]; n != nil {
 		return n
@@ -38,15 +39,15 @@ func (c *compiler) network(name string) *network {
 		n.last = n.prefix.Addr()
 	}
 	c.networks[name] = n
-	c.order = append(c.order, name)
-	if len(c.order) == maxNetworks+1 {
+	c.networkOrder = append(c.networkOrder, name)
+	if len(c.networkOrder) == maxNetworks+1 {
 		c.refuse(rspec.TooBig, b.Place, "divide it among several slices", "the nodes use more than %d networks", maxNetworks)
 	}
 	return n
 }
 
-// link returns the part of n at an aggregate.
-func (n *network) link(manager string) *generate.Link {
+// linkAt returns the part of n at an aggregate, which it adds at the first call.
+func (n *network) linkAt(manager string) *generate.Link {
 	for _, l := range n.links {
 		if l.Manager == manager {
 			return l
@@ -57,8 +58,8 @@ func (n *network) link(manager string) *generate.Link {
 	return l
 }
 
-// take returns the next free address of the network; ok is false if there is none.
-func (n *network) take() (a netip.Prefix, ok bool) {
+// takeAddress returns the next free address of the network; ok is false if there is none.
+func (n *network) takeAddress() (a netip.Prefix, ok bool) {
 	for {
 		n.last = n.last.Next()
 		next := netip.PrefixFrom(n.last, n.prefix.Bits())
@@ -74,10 +75,10 @@ func (n *network) take() (a netip.Prefix, ok bool) {
 // addLinks writes the links of all networks.
 func (c *compiler) addLinks() {
 	names := map[string]bool{}
-	for _, name := range c.order {
+	for _, name := range c.networkOrder {
 		names[name] = true
 	}
-	for _, name := range c.order {
+	for _, name := range c.networkOrder {
 		n := c.networks[name]
 		for _, l := range n.links {
 			l.ClientID = name
@@ -87,7 +88,7 @@ func (c *compiler) addLinks() {
 			if l.Manager != "" && len(n.links) > 1 {
 				c.warn(n.block.Place, "connect them by other means", "network %.80q: a link does not leave an aggregate, so its nodes at %s get the link %.80q of their own", name, l.Manager, l.ClientID)
 			}
-			c.fill(n, l)
+			c.fillLink(n, l)
 			c.request.Links = append(c.request.Links, *l)
 		}
 	}
@@ -107,8 +108,8 @@ func (c *compiler) foreignName(name, manager string, names map[string]bool) stri
 	return name
 }
 
-// fill adds what the source says about the network.
-func (c *compiler) fill(n *network, l *generate.Link) {
+// fillLink adds what the source says about the network n to its link l.
+func (c *compiler) fillLink(n *network, l *generate.Link) {
 	b := n.block
 	l.Origin = generate.Origin{ID: b.ID, Features: carriedExcept(b.Features, networkFeatures...)}
 	if l.Join = l.Manager == "" && slices.Contains(c.o.Links, l.ClientID); l.Join {
@@ -127,7 +128,7 @@ func (c *compiler) fill(n *network, l *generate.Link) {
 		case "router":
 			c.addRoute(l, f)
 		case "proxy_host":
-			l.Proxy = c.proxy(f)
+			l.Proxy = c.parseProxy(f)
 		}
 	}
 }
@@ -149,7 +150,7 @@ func (c *compiler) addRoute(l *generate.Link, f *Feature) {
 			break
 		}
 	}
-	if via == "" && l.Join && c.existing[system] > 0 {
+	if via == "" && l.Join && c.afterExisting[system] > 0 {
 		return // the link has the route already
 	}
 	if via == "" {
@@ -170,8 +171,8 @@ func splitNode(name string) (system string, number int, ok bool) {
 	return name[:i], number, err == nil && number >= 0 && number < 1<<30
 }
 
-// proxy reads a feature proxy_host = 'user@host:port'.
-func (c *compiler) proxy(f *Feature) *generate.Proxy {
+// parseProxy reads a feature proxy_host = 'user@host:port'. It returns nil after a mistake.
+func (c *compiler) parseProxy(f *Feature) *generate.Proxy {
 	at := strings.LastIndexByte(f.Value.Text, '@')
 	if at < 0 {
 		c.refuse(rspec.BadArgs, f.Place, "write user@host or user@host:port", "proxy_host names no user")

@@ -57,6 +57,8 @@ type parameters struct {
 	replaced  int   // bytes
 }
 
+// value returns the value of a parameter, and counts its bytes. If there is none, or the values have too many bytes,
+// it returns "". checkParameters reports both later.
 func (p *parameters) value(at Place, name string) string {
 	v, ok := p.values[name]
 	if !ok && !p.isMissing[name] {

@@ -8,7 +8,8 @@ import (
 	"patchbay/am/display"
 )
 
-// parseFeatures reads features to the closing parenthesis.
+// parseFeatures reads features, and soft groups if they are allowed, to the closing parenthesis. ok is false if the
+// rest of the sentence must be skipped.
 func (p *parser) parseFeatures(allowSoft bool) (list []Feature, soft []Soft, ok bool) {
 	if p.accept(")") {
 		return nil, nil, true
@@ -36,10 +37,10 @@ func (p *parser) parseFeatures(allowSoft bool) (list []Feature, soft []Soft, ok 
 				return list, soft, false
 			}
 		}
-		and := p.token.Place
+		andPlace := p.token.Place
 		if p.accept("and") {
 			if p.token.is(")") {
-				p.wrong(and, "add a feature, or leave the and out", "there is no feature after the last and")
+				p.wrong(andPlace, "add a feature, or leave the and out", "there is no feature after the last and")
 				p.advance()
 				return list, soft, true
 			}
@@ -74,7 +75,8 @@ func (p *parser) atFeature() bool {
 	return t.kind == opToken || t.is(Contains)
 }
 
-// skipFeature skips to the end of a feature with a mistake; ok is false at the end of the sentence.
+// skipFeature skips the rest of a feature with a mistake, to the and or parenthesis after it. ok is false if the sentence
+// ends before.
 func (p *parser) skipFeature() (ok bool) {
 	for depth := 0; ; p.advance() {
 		switch {

@@ -23,7 +23,7 @@ func (c *compiler) planOptions() {
 	}
 	for i := range c.plan.Options {
 		if f := &c.plan.Options[i]; f.Name == "ansible_version" {
-			c.request.Ansible = c.line(f)
+			c.request.Ansible = c.oneLine(f)
 		}
 	}
 }

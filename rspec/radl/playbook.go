@@ -86,7 +86,7 @@ func parseSource(text string) (*source, error) {
 	return s, nil
 }
 
-// offset returns where a node begins in the text.
+// offset returns the offset in the text at which a node begins. ok is false if the node's place is not in the text.
 func (s *source) offset(n *yaml.Node) (at int, ok bool) {
 	if n.Line < 1 || n.Line > len(s.lines) {
 		return 0, false
@@ -114,7 +114,8 @@ func value(n *yaml.Node, keys ...string) *yaml.Node {
 	return nil
 }
 
-// insert returns the edits that add hosts and become to a play where they are missing.
+// insert returns the edits that add hosts and become to a play where they are missing. ok is false if the text has no
+// place for them that can be found.
 func (s *source) insert(play *yaml.Node) (edits []edit, ok bool) {
 	var missing []string
 	if value(play, "hosts") == nil {
@@ -145,9 +146,9 @@ type taskLine struct {
 	task      *yaml.Node
 }
 
-// inclusions calls visit for each task in tasks that includes a file, and for the tasks in its
+// visitInclusions calls visit for each task in tasks that includes a file, and for the tasks in its
 // blocks. Aliases are not followed: their target is visited where it is written.
-func inclusions(tasks *yaml.Node, visit func(taskLine)) {
+func visitInclusions(tasks *yaml.Node, visit func(taskLine)) {
 	if tasks == nil || tasks.Kind != yaml.SequenceNode {
 		return
 	}
@@ -160,7 +161,7 @@ func inclusions(tasks *yaml.Node, visit func(taskLine)) {
 			name := strings.TrimPrefix(key.Value, builtin)
 			switch {
 			case slices.Contains(taskBlocks, name):
-				inclusions(v, visit)
+				visitInclusions(v, visit)
 			case !slices.Contains(includes, name):
 			case v.Kind == yaml.ScalarNode:
 				visit(taskLine{key, v, task})

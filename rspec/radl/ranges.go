@@ -17,7 +17,7 @@ const maxTries = 4096
 func (c *compiler) chooseRanges(documents []*Document) {
 	var used []netip.Prefix
 	for _, doc := range documents {
-		var open []*Block
+		var wildcards []*Block
 		for i := range doc.Networks {
 			b := &doc.Networks[i]
 			text := b.text("cidr")
@@ -25,15 +25,15 @@ func (c *compiler) chooseRanges(documents []*Document) {
 				continue
 			}
 			if strings.Contains(text, "*") {
-				open = append(open, b)
+				wildcards = append(wildcards, b)
 			} else if p, ok := c.parseRange(b, text); ok {
 				c.ranges[b.ID] = p
 				used = append(used, p)
 			}
 		}
 		cursors := map[string]int{} // the next value to try, by text
-		for tries := 0; len(open) > 0; open = open[1:] {
-			b := open[0]
+		tries := 0
+		for _, b := range wildcards {
 			text := b.text("cidr")
 			if _, ok := c.parseRange(b, strings.ReplaceAll(text, "*", "0")); !ok {
 				continue
@@ -54,7 +54,7 @@ func (c *compiler) chooseRanges(documents []*Document) {
 	}
 }
 
-// parseRange refuses what is no range for addresses of nodes.
+// parseRange parses a range of addresses for nodes, and refuses other texts.
 func (c *compiler) parseRange(b *Block, text string) (netip.Prefix, bool) {
 	p, err := netip.ParsePrefix(text)
 	if err == nil {

@@ -40,7 +40,8 @@ func (r *Recipe) recipePlace(n *yaml.Node) Place {
 	return Place{r.TextLine + n.Line - 1, n.Column}
 }
 
-// playbook returns a recipe as a playbook; at is where the source lets it run.
+// playbook returns a recipe as a playbook, which it compiles once. at is the place in the source that makes the
+// recipe run.
 func (c *compiler) playbook(r *Recipe, at Place) playbook {
 	if p, ok := c.playbooks[r.ID]; ok {
 		return p
@@ -78,8 +79,8 @@ func (c *compiler) playbook(r *Recipe, at Place) playbook {
 	return p
 }
 
-// lostIndentation refuses an item that is no play after a play without its tasks or roles, which the
-// item was probably below.
+// lostIndentation reports whether an item that is no play probably belongs below the play before it, whose list of
+// tasks or roles is empty. Then it refuses the item.
 func (c *compiler) lostIndentation(r *Recipe, before, item *yaml.Node) bool {
 	if value(item, playKeys...) != nil || value(item, playbookIncludes...) != nil {
 		return false
@@ -93,7 +94,8 @@ func (c *compiler) lostIndentation(r *Recipe, before, item *yaml.Node) bool {
 	return false
 }
 
-// play returns the edits of one item of a recipe, and adds what it includes to files.
+// play returns the edits of one item of a recipe: those that add hosts and become, and replace the key include. It adds
+// what the item includes to files, and its roles to p.
 func (c *compiler) play(r *Recipe, s *source, play *yaml.Node, p *playbook, files map[string][]byte) (edits []edit) {
 	switch {
 	case value(play, playKeys...) != nil:
@@ -111,7 +113,7 @@ func (c *compiler) play(r *Recipe, s *source, play *yaml.Node, p *playbook, file
 		c.refuse(rspec.BadArgs, r.recipePlace(play), "add hosts: all and become: yes to it", "recipe %.80q has a play that cannot be completed", r.ID)
 	}
 	for _, name := range taskLists {
-		inclusions(value(play, name), func(t taskLine) {
+		visitInclusions(value(play, name), func(t taskLine) {
 			c.includeTasks(r, t, files)
 			if at, ok := s.offset(t.key); ok && bareInclude(t.key) && strings.HasPrefix(s.text[at:], t.key.Value) {
 				edits = append(edits, edit{at, at + len(t.key.Value), taskInclude(t.task)})

@@ -90,7 +90,8 @@ func (p *parser) checkFeature(f *Feature, rules map[string]featureRule) (kind ru
 	return anyText, true
 }
 
-// addRepeated adds a feature to those with its name.
+// addRepeated returns the features of one name, have, with f added: groups are joined, numbers and versions become an
+// interval, and other values must be equal.
 func (p *parser) addRepeated(have []Feature, f *Feature, kind ruleKind) []Feature {
 	if len(have) == 0 {
 		return []Feature{*f}
@@ -139,11 +140,14 @@ func (f *Feature) String() string { return f.Name + " " + f.Op + " " + f.Value.S
 func isLower(f *Feature) bool { return f.Op == Equal || f.Op == AtLeast || f.Op == Greater }
 func isUpper(f *Feature) bool { return f.Op == Equal || f.Op == AtMost || f.Op == Less }
 
-// excludes reports whether no value is above low and below high.
+// excludes reports whether no value is above low and below high. Values that have no order exclude each other.
 func excludes(low, high *Feature, kind ruleKind) bool {
 	order, ok := compareValues(low.Value, high.Value)
-	if !ok || !isLower(low) || !isUpper(high) {
-		return !ok
+	if !ok {
+		return true
+	}
+	if !isLower(low) || !isUpper(high) {
+		return false
 	}
 	if kind == count && low.Op == Greater && high.Op == Less {
 		a, _ := amount(low.Value)
@@ -153,8 +157,9 @@ func excludes(low, high *Feature, kind ruleKind) bool {
 	return order > 0 || order == 0 && (low.Op == Greater || high.Op == Less)
 }
 
-// tightest returns the feature with the largest value, or with the sign -1 the smallest; of equal
-// values an equality or a strict bound.
+// tightest returns the bound that excludes most: of the features for which isBound is true, the one with the largest
+// value, or with the sign -1 the smallest. Of equal values it returns an equality or a strict bound; nil if there is
+// no bound.
 func tightest(have []Feature, f *Feature, isBound func(*Feature) bool, sign int) (best *Feature) {
 	for _, x := range append(slices.Clip(have), *f) {
 		if !isBound(&x) {

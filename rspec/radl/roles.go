@@ -85,7 +85,7 @@ func (c *compiler) collectRoles() {
 	for _, s := range c.systemOrder {
 		add(s.block)
 	}
-	for _, id := range sorted(c.existing) {
+	for _, id := range sorted(c.afterExisting) {
 		if b := c.systemBlocks[id]; b != nil {
 			add(b)
 		}
@@ -150,7 +150,7 @@ func groupText(f *Feature, name string) string {
 	return ""
 }
 
-// addRole refuses a role that the nodes cannot fetch.
+// addRole adds a role to those that nodes install. It refuses a wrong name, and a role that the nodes cannot fetch.
 func (c *compiler) addRole(f *Feature, r role) {
 	if !isWord(r.name) || r.source != "" && !isWord(r.source) || r.version != "" && !isWord(r.version) {
 		c.refuse(rspec.BadArgs, f.Place, "write a name such as ansible.roles.NAME, or ansible.roles.URL|NAME", "%.80q is not the name of an Ansible role or collection", groupText(f, "name"))
@@ -213,30 +213,36 @@ func rolesStep(site *inventory.Inventory, roles []role) generate.Step {
 			}
 			url = "./" + f.Path
 		}
-		folder, options, what := rolesFolder, "", r.name
+		folder, options := rolesFolder, ""
 		if r.isCollection {
 			folder = collectionsFolder
-		}
-		switch {
-		case url != "" && r.isCollection:
-			what = url
-		case url != "":
-			what = url + ",," + r.name
-		case r.source != "" && r.isCollection:
-			what = r.source
-		case r.source != "":
-			what = r.source + "," + r.version + "," + r.name
-		case r.version != "" && r.isCollection:
-			what += ":" + r.version
-		case r.version != "":
-			what += "," + r.version
 		}
 		if url != "" {
 			options = " --no-deps" // the catalogue has them under their own names
 		}
-		text.WriteString("ansible-galaxy " + r.kind() + " install --force" + options + " -p " + folder + " " + quote(what) + "\n")
+		text.WriteString("ansible-galaxy " + r.kind() + " install --force" + options + " -p " + folder + " " + quote(r.galaxyArgument(url)) + "\n")
 	}
 	return generate.Step{Kind: generate.Script, Name: "install Ansible roles", Language: "sh", Body: []byte(text.String()), Operation: step.Install, Files: files}
+}
+
+// galaxyArgument returns the argument with which ansible-galaxy installs the role. url is that of its archive in the
+// site's catalogue, or empty.
+func (r role) galaxyArgument(url string) string {
+	switch {
+	case url != "" && r.isCollection:
+		return url
+	case url != "":
+		return url + ",," + r.name
+	case r.source != "" && r.isCollection:
+		return r.source
+	case r.source != "":
+		return r.source + "," + r.version + "," + r.name
+	case r.version != "" && r.isCollection:
+		return r.name + ":" + r.version
+	case r.version != "":
+		return r.name + "," + r.version
+	}
+	return r.name
 }
 
 // quote quotes a word for sh.

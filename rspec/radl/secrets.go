@@ -19,17 +19,12 @@ func (d *Document) WithoutSecrets() (*Document, []rspec.Problem) {
 	clean = func(list []Feature) []Feature {
 		var kept []Feature
 		for _, f := range list {
-			text, password := withoutPassword(f)
-			if isSecret(f.Name) && f.Value.String() == "" {
-				password = false // it was left out before
-			} else if isSecret(f.Name) || password {
+			text, hadPassword := withoutPassword(f)
+			if isSecret(f.Name) && f.Value.String() != "" || hadPassword { // an empty one was left out before
 				dropped = append(dropped, rspec.Problem{
 					Line: f.Line, Column: f.Column, Msg: "the secret in " + display.Cut(f.Name, 80) + " is left out, since every member of the slice can read requests",
 					Remedy: "give nodes their secrets after they were created",
 				})
-				if isSecret(f.Name) {
-					text = ""
-				}
 				f.Op, f.Value = Equal, Value{Kind: Text, Text: text}
 			}
 			f.Value.Group = clean(f.Value.Group)
@@ -60,12 +55,12 @@ func (d *Document) WithoutSecrets() (*Document, []rspec.Problem) {
 }
 
 // withoutPassword returns the text of a feature proxy_host without the password in
-// user:password@host.
-func withoutPassword(f Feature) (text string, had bool) {
+// user:password@host, and whether it had one. For other features it returns "".
+func withoutPassword(f Feature) (text string, hadPassword bool) {
 	at := strings.LastIndexByte(f.Value.Text, '@')
 	if f.Name != "proxy_host" || at < 0 {
 		return "", false
 	}
-	user, _, had := strings.Cut(f.Value.Text[:at], ":")
-	return user + f.Value.Text[at:], had
+	user, _, hadPassword := strings.Cut(f.Value.Text[:at], ":")
+	return user + f.Value.Text[at:], hadPassword
 }
