@@ -2,6 +2,7 @@ package draw
 
 import "math"
 
+// arrangement places blocks: those in one frame, or the frames.
 type arrangement struct {
 	s      *scene
 	blocks []*block
@@ -12,6 +13,8 @@ type arrangement struct {
 	frames bool             // the blocks are the frames of managers
 }
 
+// arrangement returns the arrangement of the blocks, with the pairs of blocks that edges join and the distances that
+// these need.
 func (s *scene) arrangement(blocks []*block) *arrangement {
 	a := &arrangement{s: s, blocks: blocks, of: map[int]int{}, near: make([][]int, len(blocks)), need: map[[2]int]point{}}
 	for i, b := range blocks {
@@ -59,17 +62,19 @@ func (a *arrangement) largest(list []int) point {
 	return size
 }
 
+// placeAll places all blocks and returns the rectangle around them. Each part, the blocks that are linked with each other,
+// is placed by itself; blocks without a link form a grid.
 func (a *arrangement) placeAll() rect {
 	var parts []*block
 	var loose []int // blocks without a link
-	part := make([]bool, len(a.blocks))
+	placed := make([]bool, len(a.blocks))
 	for i := range a.blocks {
-		if part[i] {
+		if placed[i] {
 			continue
 		}
 		list := a.connected(i)
 		for _, j := range list {
-			part[j] = true
+			placed[j] = true
 		}
 		if len(list) == 1 {
 			loose = append(loose, i)
@@ -121,7 +126,7 @@ func (a *arrangement) moveMerged(w *block, centre point) {
 
 func (a *arrangement) moveBlock(i int, p point) { a.s.move(a.blocks[i], p) }
 
-// placeGrid makes a grid of readable proportion. Frames are packed in rows instead, because
+// placeGrid places blocks in a grid of readable proportion. Frames are packed in rows instead, because
 // their sizes differ.
 func (a *arrangement) placeGrid(list []int) {
 	if a.frames {
@@ -147,6 +152,8 @@ func (a *arrangement) packLoose(list []int) {
 	a.pack(parts)
 }
 
+// pack places parts in rows, which together have nearly the proportion of a page, and returns the rectangle around
+// them.
 func (a *arrangement) pack(parts []*block) rect {
 	if len(parts) == 0 {
 		return rect{}

@@ -23,7 +23,8 @@ type builder struct {
 	common                     string // properties of all links, shown in the heading
 }
 
-// addBoxes gives each vertex the number of its group.
+// addBoxes adds a box for each group, in their order: a group and its vertex have the same number. All boxes get the
+// same width.
 func (b *builder) addBoxes() {
 	d := b.scene.document
 	room := boxRoom(len(b.groups))
@@ -65,6 +66,7 @@ func (v *vertex) add(text string, f font, dim bool) {
 	}
 }
 
+// fit shortens the lines of a box to room, and sets its size.
 func (v *vertex) fit(room float64) {
 	w, h := 0.0, 0.0
 	for i := range v.lines {
@@ -85,6 +87,7 @@ func (v *vertex) fit(room float64) {
 // markRoom is the width of a state's mark, with its distance to the text.
 const markRoom = 17
 
+// nodeLines writes a node into its box: name, type, state, error, addresses and login, as far as there is room.
 func (b *builder) nodeLines(v *vertex, n *view.Node) {
 	fewBoxes := len(b.groups) <= 12
 	v.state = view.ConditionOf(n.State)
@@ -260,6 +263,7 @@ func (t *tooltip) add(word, value string) {
 	}
 }
 
+// groupLines writes a group of nodes into its box: the range of names, their number and kind, and their states.
 func (b *builder) groupLines(v *vertex, g group) {
 	d := b.scene.document
 	room := boxRoom(len(b.groups))
@@ -288,8 +292,8 @@ func (b *builder) groupLines(v *vertex, g group) {
 	v.title = strings.Join([]string{g.nameRange(d, cleaned), kind, last}, "\n")
 }
 
-// freeNodes counts slots only of nodes that are not exclusive. The text is empty if no node
-// states whether it is free.
+// freeNodes returns how many of the nodes are free, as a text, and the number of their slots. It counts slots only of
+// nodes that are not exclusive. The text is empty if no node states whether it is free.
 func freeNodes(d *view.Document, nodes []int) (text string, slots int) {
 	free, known := 0, false
 	for _, i := range nodes {

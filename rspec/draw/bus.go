@@ -35,14 +35,15 @@ func (s *scene) bus(hub int, edges []int) *block {
 	// Nodes that are linked with each other form one row. The row turns at the end of the bar
 	// and continues below it. The pitch leaves room for the labels of these links.
 	nodes := stubs.keys
-	joined := s.gaps(setOf(nodes))
-	if joined.x > 0 {
-		pitch = max(pitch, 2*s.vertices[nodes[0]].hw+joined.x)
+	linkGap := s.gaps(setOf(nodes))
+	areLinked := linkGap.x > 0
+	if areLinked {
+		pitch = max(pitch, 2*s.vertices[nodes[0]].hw+linkGap.x)
 	}
 	bars, columns := pageForm(len(nodes), 2, 5, pitch, 2*high+2*stubLength+busGap, h.hw*2+30)
-	first := h.hw*2 + 30 + pitch/2
-	step := 2*high + 2*stubLength + busGap + 8
-	trunk := first - pitch/2 - 6
+	first := h.hw*2 + 30 + pitch/2             // x of the first column
+	step := 2*high + 2*stubLength + busGap + 8 // from one bar to the next
+	trunk := first - pitch/2 - 6               // x of the vertical line that joins the bars
 	h.point = point{h.hw, float64(bars-1) * step / 2}
 	h.bars = nil
 	if bars > 1 {
@@ -51,9 +52,9 @@ func (s *scene) bus(hub int, edges []int) *block {
 	b := &block{members: []int{hub}}
 	for bar := range bars {
 		y := float64(bar) * step
-		here := nodes[:min(2*columns, len(nodes))]
+		here := nodes[:min(2*columns, len(nodes))] // the nodes on this bar
 		nodes = nodes[len(here):]
-		upper := min(columns, (len(here)+1)/2)
+		upper := min(columns, (len(here)+1)/2) // the number of nodes above the bar
 		if bars > 1 {
 			upper = min(columns, len(here))
 		}
@@ -67,7 +68,7 @@ func (s *scene) bus(hub int, edges []int) *block {
 					column += float64(missing) / 2
 				}
 			}
-			if side > 0 && joined.x > 0 {
+			if side > 0 && areLinked {
 				column = float64(upper-1) - float64(k-upper)
 			}
 			v.point = point{first + column*pitch, y + side*(stubLength+v.hh)}
@@ -75,7 +76,7 @@ func (s *scene) bus(hub int, edges []int) *block {
 			share := v.hw / float64(len(stubs.of[i]))
 			for n := range stubs.of[i] {
 				foot := v.x - v.hw + share*(2*float64(n)+1)
-				if joined.x > 0 {
+				if areLinked {
 					foot -= share / 2
 				}
 				v.stubEnds = append(v.stubEnds, point{foot, y})
@@ -93,6 +94,7 @@ func (s *scene) bus(hub int, edges []int) *block {
 	return b
 }
 
+// enclose extends the rectangle of a block to its members with their bars.
 func (s *scene) enclose(b *block) {
 	for _, m := range b.members {
 		v := &s.vertices[m]
@@ -103,6 +105,7 @@ func (s *scene) enclose(b *block) {
 	}
 }
 
+// neighboursOutside returns the vertices that edges join with v, except the members.
 func (s *scene) neighboursOutside(v int, members []int) []int {
 	var list []int
 	for i := range s.edges {

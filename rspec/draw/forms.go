@@ -5,6 +5,7 @@ import (
 	"slices"
 )
 
+// form is the form of a part's graph.
 type form struct {
 	isTree, isStar, isRing, isDense bool
 	leaves                          int // blocks with one neighbour
@@ -32,6 +33,7 @@ func (a *arrangement) formOf(list []int) form {
 	return p
 }
 
+// placePart places linked blocks as the form of their graph suggests.
 func (a *arrangement) placePart(list []int) {
 	p := a.formOf(list)
 	switch {
@@ -116,6 +118,7 @@ func (a *arrangement) placeChain(list []int) {
 	}
 }
 
+// placeRing places a ring of blocks on an ellipse, in the order of their links.
 func (a *arrangement) placeRing(list []int) {
 	first := slices.Min(list)
 	walk := []int{first}
@@ -130,8 +133,8 @@ func (a *arrangement) placeRing(list []int) {
 	a.placeScaled(walk, ellipse(len(walk)), float64(len(walk))/(2*math.Pi))
 }
 
-// placeCircle requires blocks that are nearly all linked. On an ellipse, in the order of the
-// document, no line passes through a third block.
+// placeCircle places blocks that are nearly all linked on an ellipse, in the order of the document. So no line passes
+// through a third block.
 func (a *arrangement) placeCircle(list []int) {
 	walk := slices.Sorted(slices.Values(list))
 	a.placeScaled(walk, ellipse(len(walk)), float64(len(walk))/4)
@@ -196,8 +199,8 @@ func (a *arrangement) placeStar(list []int, middle int) {
 	rings := 1
 	for ; len(leaves) > 14*rings*(rings+1)/2; rings++ {
 	}
-	left, shares := len(leaves), rings*(rings+1)/2
-	at := 0
+	left, shares := len(leaves), rings*(rings+1)/2 // ring k gets k of the shares
+	at := 0                                        // the next leaf
 	for k := 1; k <= rings; k++ {
 		here := int(math.Round(float64(left) * float64(k) / float64(shares)))
 		if k == rings {
@@ -220,7 +223,7 @@ func (a *arrangement) placeStar(list []int, middle int) {
 	a.placeScaled(walk, unit, 0.8)
 }
 
-// placeScaled scales the places up until all blocks have room.
+// placeScaled places the blocks at the points unit, scaled up from scale until all blocks have room.
 func (a *arrangement) placeScaled(walk []int, unit []point, scale float64) {
 	c := a.cell(walk)
 	at := make([]point, len(walk))
@@ -250,8 +253,8 @@ func (a *arrangement) hasRoom(walk []int, places []point) bool {
 	return true
 }
 
-// between returns distances in x and y. One of the two suffices.
-func (a *arrangement) between(i, j int) point {
+// gapBetween returns the distances in x and y that two blocks need. One of the two suffices.
+func (a *arrangement) gapBetween(i, j int) point {
 	if need, joined := a.need[ordered(i, j)]; joined {
 		return need
 	}
@@ -261,6 +264,6 @@ func (a *arrangement) between(i, j int) point {
 func (a *arrangement) isTooClose(i, j int, p, q point) bool {
 	dx := math.Abs(p.x-q.x) - a.blocks[i].hw - a.blocks[j].hw
 	dy := math.Abs(p.y-q.y) - a.blocks[i].hh - a.blocks[j].hh
-	gap := a.between(i, j)
+	gap := a.gapBetween(i, j)
 	return dx < gap.x && dy < gap.y
 }

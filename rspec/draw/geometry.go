@@ -5,14 +5,14 @@ import "math"
 // point is a place on the drawing in CSS pixels; y grows downwards.
 type point struct{ x, y float64 }
 
-func (p point) add(q point) point         { return point{p.x + q.x, p.y + q.y} }
-func (p point) sub(q point) point         { return point{p.x - q.x, p.y - q.y} }
-func (p point) times(k float64) point     { return point{p.x * k, p.y * k} }
-func (p point) scaled(q point) point      { return point{p.x * q.x, p.y * q.y} }
-func (p point) max(q point) point         { return point{max(p.x, q.x), max(p.y, q.y)} }
-func (p point) length() float64           { return math.Hypot(p.x, p.y) }
-func (p point) to(q point) float64        { return q.sub(p).length() }
-func between(p, q point, t float64) point { return point{p.x + (q.x-p.x)*t, p.y + (q.y-p.y)*t} }
+func (p point) add(q point) point             { return point{p.x + q.x, p.y + q.y} }
+func (p point) sub(q point) point             { return point{p.x - q.x, p.y - q.y} }
+func (p point) times(k float64) point         { return point{p.x * k, p.y * k} }
+func (p point) scaled(q point) point          { return point{p.x * q.x, p.y * q.y} }
+func (p point) max(q point) point             { return point{max(p.x, q.x), max(p.y, q.y)} }
+func (p point) length() float64               { return math.Hypot(p.x, p.y) }
+func (p point) to(q point) float64            { return q.sub(p).length() }
+func interpolate(p, q point, t float64) point { return point{p.x + (q.x-p.x)*t, p.y + (q.y-p.y)*t} }
 
 // rect is a rectangle: its centre and half its width and height.
 type rect struct {
@@ -67,6 +67,7 @@ func largestOf[T any](list []T, size func(T) float64) float64 {
 	return n
 }
 
+// cuts reports whether the line from p to q passes through the inside of r.
 func (r rect) cuts(p, q point) bool {
 	from, to := 0.0, 1.0
 	for _, axis := range [2][3]float64{{p.x - r.x, q.x - p.x, r.hw}, {p.y - r.y, q.y - p.y, r.hh}} {

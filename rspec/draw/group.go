@@ -14,8 +14,8 @@ type group struct {
 	level int   // the level of grouping, as in groupKey
 }
 
-// groupNodes begins with level 0 of groupKey (1 in an advertisement) and raises the level
-// until there are at most maxBoxes groups.
+// groupNodes returns the groups of nodes that share a box. It begins with level 0 of groupKey (1 in an advertisement)
+// and raises the level until there are at most maxBoxes groups.
 func groupNodes(d *view.Document) []group {
 	first := 0
 	if d.Kind == view.Advertisement {

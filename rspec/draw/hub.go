@@ -27,9 +27,9 @@ func (b *builder) addLinkAsHub(i int, vertices []int, ends []view.End) {
 	for _, v := range vertices {
 		frames.add(b.scene.vertices[v].frame, v)
 	}
-	parts := map[int]int{}
-	var own []int
-	rest := false
+	parts := map[int]int{} // the hub in each frame that has its own part
+	var own []int          // these hubs, in order
+	rest := false          // some ends are in no such frame
 	for _, f := range frames.keys {
 		if f >= 0 && len(frames.of[f]) >= 3 {
 			parts[f] = b.addHub(l, f, len(own) == 0)
@@ -38,7 +38,7 @@ func (b *builder) addLinkAsHub(i int, vertices []int, ends []view.End) {
 			rest = true
 		}
 	}
-	middle := -1
+	middle := -1 // the hub between the frames
 	if rest || len(own) != 2 {
 		middle = b.addHub(l, -1, true)
 	}
@@ -60,7 +60,7 @@ func (b *builder) addLinkAsHub(i int, vertices []int, ends []view.End) {
 // minSplitEnds is the number of ends above which a link between managers has several parts.
 const minSplitEnds = 6
 
-// addHub writes only the link's name into the box if facts is false.
+// addHub adds a box for a link, and returns its vertex. The box has only the link's name if facts is false.
 func (b *builder) addHub(l *view.Link, frame int, facts bool) int {
 	v := vertex{shape: hubShape, frame: frame, title: linkTitle(l)}
 	v.add(cmp.Or(cleaned(l.Name), "(link)"), hubFont, false)

@@ -77,7 +77,7 @@ type font struct {
 	bold bool
 }
 
-// width returns an estimate that tends to be too large.
+// width returns an estimate of the width of a text, which tends to be too large.
 func (f font) width(s string) float64 {
 	w := 0.0
 	for _, r := range s {
@@ -108,7 +108,7 @@ func columns(s string) int {
 	return n
 }
 
-// columnsOf returns 0, 1 or 2.
+// columnsOf returns the width of a character in a terminal: 0, 1 or 2.
 func columnsOf(r rune) int {
 	switch {
 	case r < 0x300:

@@ -19,6 +19,8 @@ const (
 	proportion = 1.5  // preferred ratio of width to height
 )
 
+// placeBoxes places all vertices: first those of each frame by themselves, then the frames and the vertices between
+// them. It sets the frames and their titles.
 func (s *scene) placeBoxes() {
 	var regions grouping[int, int]
 	for i := range s.vertices {
@@ -179,6 +181,8 @@ func (s *scene) blocks(vertices []int) []*block {
 	return list
 }
 
+// busEdges returns, for each hub, the edges of the nodes that stand on its bus: nodes with no other link, and those of a
+// crowded hub. A node stands on one bus only.
 func (s *scene) busEdges(in, taken map[int]bool, degree map[int]int) map[int][]int {
 	spokes := map[int]int{} // the number of lines that end at each hub
 	for i := range s.edges {

@@ -51,8 +51,8 @@ func (b *builder) addLinks() {
 	}
 }
 
-// vertexOf adds a vertex for an end that the document does not contain. It returns -1 if there
-// are too many such vertices.
+// vertexOf returns the vertex of an end of link i. It adds one for an end that the document does not contain; it returns
+// -1 if there are too many such vertices.
 func (b *builder) vertexOf(i int, e view.End) int {
 	if e.Node >= 0 {
 		return b.grouped[e.Node]
@@ -158,7 +158,7 @@ func andMore(n int) string {
 	return fmt.Sprintf(" +%d", n)
 }
 
-// linkLabel includes the link's name only if the picture has few links.
+// linkLabel returns the lines of a link's label. They include its name only if the picture has few links.
 func (b *builder) linkLabel(l *view.Link) []string {
 	var words []string
 	if len(b.scene.document.Links) <= 40 && l.Name != "" {

@@ -1,6 +1,6 @@
 package draw
 
-// mirrorBlocks shortens the lines between blocks.
+// mirrorBlocks mirrors each block in itself, along x, y or both, if that makes the lines to other blocks shorter.
 func (a *arrangement) mirrorBlocks(list []int) {
 	crossing := map[int][]*edge{}
 	for k := range a.s.edges {

@@ -19,7 +19,8 @@ type placer struct {
 	lines    [][2]point
 }
 
-// placeLabels leaves out a label without a free place. Its text remains in the tooltip.
+// placeLabels places the labels of all edges. It leaves out a label without a free place, whose text remains in the
+// tooltip.
 func (s *scene) placeLabels() {
 	p := placer{s: s, taken: grid{}, segments: grid{}}
 	for i := range s.vertices {
@@ -63,6 +64,7 @@ func (p *placer) addLine(a, b point) {
 	p.lines = append(p.lines, [2]point{a, b})
 }
 
+// visible returns the path of an edge without the parts inside the boxes at its ends.
 func (p *placer) visible(e *edge) []point {
 	path := slices.Clone(e.path)
 	trim := func(r rect) {
@@ -73,7 +75,7 @@ func (p *placer) visible(e *edge) []point {
 			}
 			in, out := path[0], path[1]
 			for range 24 {
-				if m := between(in, out, 0.5); r.contains(m) {
+				if m := interpolate(in, out, 0.5); r.contains(m) {
 					in = m
 				} else {
 					out = m
@@ -106,7 +108,7 @@ func pointAt(path []point, distance float64) (p, direction point) {
 		l := path[i-1].to(path[i])
 		if distance <= l || i == len(path)-1 {
 			l = max(l, 1e-9)
-			return between(path[i-1], path[i], distance/l), path[i].sub(path[i-1]).times(1 / l)
+			return interpolate(path[i-1], path[i], distance/l), path[i].sub(path[i-1]).times(1 / l)
 		}
 		distance -= l
 	}
@@ -216,6 +218,7 @@ func (p *placer) placeBest(text []string, size point, candidates []candidate, di
 	p.s.labels = append(p.s.labels, label{found, text, dim})
 }
 
+// grid finds the rects that overlap another one, by the cells of a square grid.
 type grid struct {
 	rects []rect
 	cells map[[2]int][]int // the numbers of the rects in each cell
@@ -249,7 +252,7 @@ func (g *grid) add(r rect) {
 	}
 }
 
-// overlapping yields each number once.
+// overlapping yields the numbers of the rects that overlap r, each once. Its queries cannot be nested.
 func (g *grid) overlapping(r rect) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		g.queries++

@@ -52,10 +52,12 @@ const fewBows = 5
 // waypoints, so that parallel detours do not coincide.
 const laneGap = 9.0
 
-// routePair bends all lines between two boxes together, side by side.
+// routePair gives all lines between two boxes their paths, side by side. It tries curves with little bow, a detour with
+// few turns, curves with more bow, and any detour; if none is free, the lines run straight through boxes.
 func (r *router) routePair(edges []int) {
 	e := &r.s.edges[edges[0]]
 	p, q := r.s.vertices[e.from].point, r.s.vertices[e.to].point
+	const anyTurns = 99
 	near := r.obstacles(e, p, q, hubGap)
 	around := func(maxTurns int, lane float64) bool {
 		ways := make([][]point, len(edges))
@@ -78,11 +80,11 @@ func (r *router) routePair(edges []int) {
 			return
 		}
 	}
-	if around(99, laneGap) {
+	if around(anyTurns, laneGap) {
 		return
 	}
 	near = r.obstacles(e, p, q, lineGap)
-	if !around(99, laneGap) && !around(99, 1) {
+	if !around(anyTurns, laneGap) && !around(anyTurns, 1) {
 		r.bend(edges, p, q, nil, 0)
 	}
 }
@@ -138,6 +140,7 @@ func crossesBox(path []point, boxes []rect) bool {
 	return false
 }
 
+// isFree reports whether no earlier detour passes near the point c. It spends budget.
 func (r *router) isFree(c point) bool {
 	r.budget -= len(r.detours)
 	spot := rect{c, 3, 3}
@@ -187,8 +190,8 @@ func (r *router) waypoints(p, q point, boxes []rect, lane float64) []point {
 	return waypoints
 }
 
-// shortest returns a path from the first waypoint to the second. It returns nil if there is no
-// path or the budget is spent.
+// shortest returns the shortest path from the first waypoint to the second by the algorithm A*, where a turn counts as a
+// distance. It returns nil if there is no path or the budget is spent.
 func (r *router) shortest(waypoints []point, boxes []rect, lane float64) []point {
 	p, q := waypoints[0], waypoints[1]
 	const turn = 45 // a turn costs as much as this distance
@@ -242,7 +245,7 @@ func arc(p, q point, bow float64) []point {
 	path := make([]point, 0, steps+1)
 	for i := range steps + 1 {
 		t := float64(i) / steps
-		path = append(path, between(between(p, c, t), between(c, q, t), t))
+		path = append(path, interpolate(interpolate(p, c, t), interpolate(c, q, t), t))
 	}
 	return path
 }
@@ -255,7 +258,7 @@ func control(p, q point, bow float64) point {
 		d = d.times(-1)
 	}
 	l := max(d.length(), 1e-9)
-	return between(p, q, 0.5).add(point{-d.y / l, d.x / l}.times(2 * bow))
+	return interpolate(p, q, 0.5).add(point{-d.y / l, d.x / l}.times(2 * bow))
 }
 
 // curve returns SVG syntax; bow is as in arc.
@@ -282,8 +285,8 @@ func rounded(way []point) string {
 	for i := 1; i < len(way)-1; i++ {
 		before, at, after := way[i-1], way[i], way[i+1]
 		r := min(12, before.to(at)/2, at.to(after)/2)
-		in := between(at, before, r/max(before.to(at), 1e-9))
-		out := between(at, after, r/max(at.to(after), 1e-9))
+		in := interpolate(at, before, r/max(before.to(at), 1e-9))
+		out := interpolate(at, after, r/max(at.to(after), 1e-9))
 		fmt.Fprintf(&b, " L%s Q%s %s", coordinates(in), coordinates(at), coordinates(out))
 	}
 	b.WriteString(" L" + coordinates(way[len(way)-1]))

@@ -47,6 +47,7 @@ type edge struct {
 	drawn string // the path in SVG syntax
 }
 
+// scene is the graph that is drawn, with the places that the layout gives it.
 type scene struct {
 	document *view.Document
 	vertices []vertex
@@ -93,6 +94,7 @@ func (v *vertex) transform(f func(point) point) {
 	}
 }
 
+// layOut places everything. Lines need the places of boxes, labels those of lines, and the page those of all.
 func (s *scene) layOut() {
 	s.placeBoxes()
 	s.routeLines()

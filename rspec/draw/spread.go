@@ -86,7 +86,7 @@ func (a *arrangement) scale(list []int, places []point) float64 {
 				continue
 			}
 			dx, dy := math.Abs(places[k].x-places[m].x), math.Abs(places[k].y-places[m].y)
-			p, q, gap := a.blocks[i], a.blocks[j], a.between(i, j)
+			p, q, gap := a.blocks[i], a.blocks[j], a.gapBetween(i, j)
 			need = append(need, min((p.hw+q.hw+gap.x)/max(dx, 1e-9), (p.hh+q.hh+gap.y)/max(dy, 1e-9)))
 		}
 	}

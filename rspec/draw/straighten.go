@@ -53,61 +53,19 @@ func mirrorToTopLeft(places []point, index int) {
 	}
 }
 
-// straighten aligns blocks that stand nearly in a row or a column. It undoes an alignment that
-// increases countFaults.
+// straighten aligns blocks that stand nearly in a row or a column. If that increases countFaults for all rows
+// together, it keeps only the rows that do not increase it.
 func (a *arrangement) straighten(list []int, places []point, near [][]int) {
 	n := len(places)
 	if n > 400 {
 		return
 	}
 	for _, vertical := range []bool{false, true} {
-		axis := func(p *point) *float64 {
-			if vertical {
-				return &p.x
-			}
-			return &p.y
-		}
-		class := make([]int, n)
-		for i := range class {
-			class[i] = i
-		}
-		find := func(i int) int {
-			for class[i] != i {
-				class[i] = class[class[i]]
-				i = class[i]
-			}
-			return i
-		}
-		for i := range places {
-			for _, j := range near[i] {
-				d := places[j].sub(places[i])
-				along, off := math.Abs(d.x), math.Abs(d.y)
-				if vertical {
-					along, off = off, along
-				}
-				if off < 0.3*along {
-					class[find(i)] = find(j)
-				}
-			}
-		}
-		var rows grouping[int, int]
-		for i := range class {
-			rows.add(find(i), i)
-		}
-		order := slices.DeleteFunc(rows.keys, func(r int) bool { return len(rows.of[r]) < 2 })
+		rows := rowsOf(places, near, vertical)
 		before := slices.Clone(places)
 		cost := a.countFaults(list, places, near)
-		level := func(r int) {
-			sum := 0.0
-			for _, i := range rows.of[r] {
-				sum += *axis(&places[i]) / float64(len(rows.of[r]))
-			}
-			for _, i := range rows.of[r] {
-				*axis(&places[i]) = sum
-			}
-		}
-		for _, r := range order {
-			level(r)
+		for _, row := range rows {
+			level(places, row, vertical)
 		}
 		if a.countFaults(list, places, near) <= cost {
 			continue
@@ -116,15 +74,70 @@ func (a *arrangement) straighten(list []int, places []point, near [][]int) {
 		if n > 120 {
 			continue
 		}
-		for _, r := range order {
+		for _, row := range rows {
 			before := slices.Clone(places)
-			level(r)
+			level(places, row, vertical)
 			if c := a.countFaults(list, places, near); c > cost {
 				copy(places, before)
 			} else {
 				cost = c
 			}
 		}
+	}
+}
+
+// rowsOf returns the rows, or with vertical the columns, of at least two places: edges that deviate little from the axis
+// join the places of a row.
+func rowsOf(places []point, near [][]int, vertical bool) (rows [][]int) {
+	class := make([]int, len(places)) // a disjoint-set forest: the parent of each place
+	for i := range class {
+		class[i] = i
+	}
+	find := func(i int) int {
+		for class[i] != i {
+			class[i] = class[class[i]]
+			i = class[i]
+		}
+		return i
+	}
+	for i := range places {
+		for _, j := range near[i] {
+			d := places[j].sub(places[i])
+			along, off := math.Abs(d.x), math.Abs(d.y)
+			if vertical {
+				along, off = off, along
+			}
+			if off < 0.3*along {
+				class[find(i)] = find(j)
+			}
+		}
+	}
+	var members grouping[int, int]
+	for i := range class {
+		members.add(find(i), i)
+	}
+	for _, r := range members.keys {
+		if len(members.of[r]) > 1 {
+			rows = append(rows, members.of[r])
+		}
+	}
+	return rows
+}
+
+// level moves the places of a row to their mean height, or with vertical those of a column to their mean x.
+func level(places []point, row []int, vertical bool) {
+	axis := func(p *point) *float64 {
+		if vertical {
+			return &p.x
+		}
+		return &p.y
+	}
+	sum := 0.0
+	for _, i := range row {
+		sum += *axis(&places[i]) / float64(len(row))
+	}
+	for _, i := range row {
+		*axis(&places[i]) = sum
 	}
 }
 
@@ -186,7 +199,7 @@ func (a *arrangement) separate(list []int, places []point, slack float64) {
 				if p.hw+q.hw+widest.x <= math.Abs(dx) || p.hh+q.hh+widest.y <= math.Abs(dy) {
 					continue
 				}
-				gap := a.between(i, j).times(slack)
+				gap := a.gapBetween(i, j).times(slack)
 				joined := gap.x > clearance
 				ox := p.hw + q.hw + gap.x - math.Abs(dx)
 				oy := p.hh + q.hh + gap.y - math.Abs(dy)

@@ -43,7 +43,8 @@ func SVG(w io.Writer, d *view.Document) error {
 	return out.w.Flush()
 }
 
-// fitPage also moves the drawing below the heading.
+// fitPage computes the size of the page with its heading, notes and legend, and moves boxes, frames and labels below
+// the heading. Lines are moved by s.shift when they are written. It also adds the last notes.
 func (s *scene) fitPage() {
 	all := rect{}
 	for i := range s.vertices {

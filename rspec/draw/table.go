@@ -51,20 +51,22 @@ func (b *table) takeCommon(which ...int) []string {
 	return list
 }
 
-// write leaves out empty columns. If the table is too wide, write moves the columns from
-// wrapFrom on to separate lines and then shortens the widest columns.
-func (b *table) write() {
-	width := make([]int, len(b.head))
+// gapAfter returns the width of the space after column i.
+func (b *table) gapAfter(i int) int {
+	if i >= len(b.gap) {
+		return 2
+	}
+	return b.gap[i]
+}
+
+// columnWidths returns the width of each column; 0 for one that is not written. If the table is too wide, it moves
+// the columns from wrapFrom on to separate lines, which isWrapped reports, and then shortens the widest columns.
+func (b *table) columnWidths() (width []int, isWrapped bool) {
+	width = make([]int, len(b.head))
 	for _, r := range b.rows {
 		for i, c := range r {
 			width[i] = max(width[i], columns(c))
 		}
-	}
-	gap := func(i int) int {
-		if b.gap == nil || i >= len(b.gap) {
-			return 2
-		}
-		return b.gap[i]
 	}
 	total := indent
 	for i := range width {
@@ -74,13 +76,13 @@ func (b *table) write() {
 		if !b.noHead {
 			width[i] = max(width[i], columns(b.head[i]))
 		}
-		total += width[i] + gap(i)
+		total += width[i] + b.gapAfter(i)
 	}
-	wrapped := b.wrapFrom > 0 && total-2 > b.t.o.Width
-	if wrapped {
+	isWrapped = b.wrapFrom > 0 && total-2 > b.t.o.Width
+	if isWrapped {
 		for i := b.wrapFrom; i < len(width); i++ {
 			if width[i] > 0 {
-				total -= width[i] + gap(i)
+				total -= width[i] + b.gapAfter(i)
 				width[i] = 0
 			}
 		}
@@ -99,20 +101,26 @@ func (b *table) write() {
 		width[widest] -= cut
 		excess -= cut
 	}
+	return width, isWrapped
+}
+
+// write writes the head and the rows, without empty columns.
+func (b *table) write() {
+	width, isWrapped := b.columnWidths()
 	if !b.noHead {
 		head := slices.Clone(b.head)
 		for i := range head {
 			head[i] = strings.ToUpper(head[i])
 		}
-		b.row(head, width, gap, func(int, string) string { return dim })
+		b.row(head, width, func(int, string) string { return dim })
 	}
 	style := b.style
 	if style == nil {
 		style = func(int, string) string { return "" }
 	}
 	for _, r := range b.rows {
-		b.row(r, width, gap, style)
-		if wrapped {
+		b.row(r, width, style)
+		if isWrapped {
 			if rest := joined(", ", slices.Clone(r[b.wrapFrom:])...); rest != "" {
 				margin := strings.Repeat(" ", 3*indent)
 				b.t.writeWrapped(margin, margin, rest)
@@ -121,7 +129,7 @@ func (b *table) write() {
 	}
 }
 
-func (b *table) row(cells []string, width []int, gap func(int) int, style func(int, string) string) {
+func (b *table) row(cells []string, width []int, style func(int, string) string) {
 	var s strings.Builder
 	s.WriteString(strings.Repeat(" ", indent))
 	for i, c := range cells {
@@ -133,7 +141,7 @@ func (b *table) row(cells []string, width []int, gap func(int) int, style func(i
 			c = b.t.displayable(c)
 		}
 		s.WriteString(b.t.style(c, style(i, c)))
-		s.WriteString(strings.Repeat(" ", width[i]-columns(c)+gap(i)))
+		s.WriteString(strings.Repeat(" ", width[i]-columns(c)+b.gapAfter(i)))
 	}
 	b.t.writeLine("%s", s.String())
 }

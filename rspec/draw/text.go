@@ -161,7 +161,7 @@ func (t *textWriter) writeNames(groups []group) {
 	}
 }
 
-// writeColumns goes down and then right.
+// writeColumns writes words in columns, in order down and then right.
 func (t *textWriter) writeColumns(indent string, words []string) {
 	widest := min(int(largestOf(words, columnWidth)), t.o.Width-len(indent))
 	n := max(1, (t.o.Width-len(indent)+2)/(widest+2))
@@ -175,6 +175,7 @@ func (t *textWriter) writeColumns(indent string, words []string) {
 	}
 }
 
+// writeNodes writes a table of nodes, and below it their errors.
 func (t *textWriter) writeNodes(groups []group) {
 	tab := t.table("node", "type", "image", "use", "component", "state", "address", "reach it")
 	tab.wrapFrom = 7

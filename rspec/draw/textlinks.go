@@ -70,6 +70,7 @@ func (t *textWriter) writeLines(links []*view.Link) {
 	t.writeMore(len(links), "link")
 }
 
+// writeTree writes a link as a tree of its ends, or as columns if there are many.
 func (t *textWriter) writeTree(l *view.Link) {
 	name := cmp.Or(cleaned(l.Name), "(link)")
 	t.writeLine("")
@@ -104,6 +105,7 @@ func (t *textWriter) writeTree(l *view.Link) {
 // maxBranches is the number of ends above which a tree becomes columns.
 const maxBranches = 8
 
+// writeLinkCounts writes a table of the links with two ends, one row for each pair of boxes.
 func (t *textWriter) writeLinkCounts(grouped map[int]int, links []*view.Link) {
 	type pair struct{ a, z string }
 	var between grouping[pair, *view.Link]
@@ -157,6 +159,7 @@ func (t *textWriter) boxName(grouped map[int]int, e view.End) string {
 	return cleaned(t.d.Nodes[e.Node].Name)
 }
 
+// writeOtherLinks writes a table of the links that do not have two ends.
 func (t *textWriter) writeOtherLinks(grouped map[int]int, links []*view.Link) {
 	t.writeLine("")
 	t.writeTitle(display.Count(len(links), "link") + " of one end, or of more than two")

@@ -2,6 +2,7 @@ package draw
 
 import "slices"
 
+// placeTree places a tree of blocks in rows by their distance from the centre, each block above its children.
 func (a *arrangement) placeTree(list []int) {
 	root := a.treeCentre(list)
 	// set places block i and all blocks below it. The parameter left is the left edge of these

@@ -60,7 +60,7 @@ func loss(s string) string {
 	return digits(v) + " % loss"
 }
 
-// number refuses negative and infinite numbers.
+// number parses a number that is neither negative nor infinite.
 func number(s string) (float64, bool) {
 	v, err := strconv.ParseFloat(s, 64)
 	return v, err == nil && v >= 0 && v < math.MaxInt64
