@@ -133,7 +133,7 @@ type Step struct {
 	Kind string
 	// Name is shown to users, at most 80 bytes; longer names are cut.
 	Name string
-	// Stage is from 0 to setup.MaxStage.
+	// Stage is from 0 to step.MaxStage.
 	Stage int
 	// Language is sh, bash or ansible; empty if the first line of the script decides.
 	Language string

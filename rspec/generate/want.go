@@ -62,7 +62,7 @@ func (w Want) TypeAt(site *inventory.Inventory, work *rspec.Work) *inventory.Sli
 		if i > 0 && t == site.DefaultSliverType {
 			continue
 		}
-		tried := map[string]bool{} // images with the same verdicts fit on the same components
+		tried := map[string]bool{} // verdicts; images with the same ones fit on the same components
 		for _, image := range w.imagesOf(site, t) {
 			work.Spend(matchSteps * len(w.Require))
 			verdicts := t.Verdicts(image, w.Require)

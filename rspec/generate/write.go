@@ -70,7 +70,8 @@ func (w *writer) line(text string) {
 	w.text.WriteByte('\n')
 }
 
-// startTag leaves out attributes with an empty value. pairs are names and values.
+// startTag returns a start tag without its closing bracket. pairs has names and values in turn; attributes with an
+// empty value are left out.
 func startTag(name string, pairs ...string) string {
 	var b strings.Builder
 	b.WriteString("<" + name)

@@ -89,6 +89,8 @@ func ParseItems(items []string) (all map[string]Capability, used []string, err e
 	return all, used, err
 }
 
+// parseRange returns c, a Count or a Size, with the range from low to high, or the one number low. values are all values
+// of the feature: one is possible.
 func (c Capability) parseRange(feature string, values []string, low, high string, isRange bool) (Capability, error) {
 	if len(values) > 1 {
 		return c, fmt.Errorf("%s has %d values; give one number, or a range such as 0..2", feature, len(values))

@@ -52,11 +52,13 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("no value satisfies both %s and %s", e.First, e.Second)
 }
 
+// test is a constraint with its parsed value.
 type test struct {
 	Constraint
 	value value
 }
 
+// parse checks the constraint and parses its value.
 func (c Constraint) parse() (test, error) {
 	switch {
 	case len(c.Feature) > MaxFeature:
@@ -86,6 +88,7 @@ func (c Constraint) parse() (test, error) {
 	return t, nil
 }
 
+// limit is an end of the interval of values that satisfy a constraint.
 type limit struct {
 	test   test
 	value  value
@@ -116,7 +119,7 @@ func (t test) limits() (low, high *limit) {
 	return end(math.Ceil, 0), end(math.Floor, 0)
 }
 
-// compare requires values of one kind. ok is false for texts that differ and for real numbers
+// compare compares two values, which must be of one kind. ok is false for texts that differ and for real numbers
 // with different units, which have no order.
 func compare(a, b value) (order int, ok bool) {
 	switch a.kind {
@@ -198,7 +201,7 @@ func (d demand) checkInterval(last test) error {
 	return &ConflictError{first, second}
 }
 
-// anyLimit returns nil if the interval has no end.
+// anyLimit returns an end of the interval, or nil if it has none.
 func (d demand) anyLimit() *limit {
 	if d.low != nil {
 		return d.low
@@ -213,6 +216,7 @@ func stronger(a, b *limit, side int) bool {
 	return order*side > 0 || order == 0 && a.strict && !b.strict
 }
 
+// admits reports whether v is in the interval of d. Both must be of one kind.
 func (d demand) admits(v value) bool {
 	if d.low != nil {
 		if order, ok := compare(v, d.low.value); !ok || order < 0 || order == 0 && d.low.strict {
@@ -227,7 +231,8 @@ func (d demand) admits(v value) bool {
 	return true
 }
 
-// grant returns false without a common value.
+// grant returns the value of c that a node gets: the lowest number, the highest version, or the text that d names. ok is
+// false if no value of c satisfies d.
 func (d demand) grant(c Capability) (granted value, ok bool) {
 	if d.kind != c.Kind {
 		return value{}, false

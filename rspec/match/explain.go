@@ -48,8 +48,8 @@ func (e *NoneError) Error() string {
 
 const maxNearest = 3
 
-// Removals returns how many candidates each required constraint removes, and those that satisfy
-// all. It stops at a constraint that removes the last one; then left has the candidates before it.
+// Removals returns how many candidates each required constraint removes, and in left those that satisfy
+// all. If a constraint removes the last ones, Removals stops there: none is true, and left has those last ones.
 func (r *Requirements) Removals(list []Candidates) (all []Removal, left []Candidates, none bool) {
 	left = list
 	var required demands

@@ -76,6 +76,8 @@ func parseAll(list []Constraint) ([]test, error) {
 	return tests, nil
 }
 
+// and returns the demands with further constraints; d does not change. It returns a *ConflictError if no value
+// satisfies all constraints on a feature.
 func (d demands) and(tests []test) (demands, error) {
 	d = slices.Clone(d)
 	for _, t := range tests {
@@ -135,6 +137,7 @@ func (r *Requirements) Match(offers Capabilities) (g Grant, ok bool) {
 	return g, true
 }
 
+// match returns the values that a candidate grants for all demands, or false if it does not satisfy one.
 func (d demands) match(offers Capabilities) ([]Granted, bool) {
 	values := make([]Granted, len(d))
 	for i := range d {

@@ -36,6 +36,7 @@ var (
 	isVersion = regexp.MustCompile(`^[0-9]+(\.[0-9]+)*$`).MatchString
 )
 
+// kindOf returns the kind of a feature's values; value decides if the feature is unknown.
 func kindOf(feature, value string) Kind {
 	if k, ok := kinds[feature]; ok {
 		return k
@@ -55,7 +56,7 @@ func kindOf(feature, value string) Kind {
 	return Text
 }
 
-// unitOf returns bytes, or 0 for an unknown unit.
+// unitOf returns the number of bytes in a unit of size, or 0 for an unknown unit.
 func unitOf(unit string) float64 {
 	unit = strings.ToUpper(unit)
 	if unit == "" || unit == "B" {
@@ -150,7 +151,7 @@ var architectures = map[string]string{
 	"arm64": "aarch64",
 }
 
-// sameText compares without regard to case, and with all spellings of an architecture.
+// sameText reports whether two texts are equal without regard to case, or are spellings of one architecture.
 func sameText(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	return cmp.Or(architectures[a], a) == cmp.Or(architectures[b], b)

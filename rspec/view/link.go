@@ -42,7 +42,8 @@ func (r *reader) readLink(e *xmltree.Element) {
 	r.d.Links = append(r.d.Links, l)
 }
 
-// linkEnd tries client_id first, because several interfaces may have the same component_id.
+// linkEnd returns the end that ref names, and marks its interface as linked. It tries the client_id first, because
+// several interfaces may have the same component_id.
 func (r *reader) linkEnd(ref *xmltree.Element) End {
 	client, component := Value(ref, "client_id"), Value(ref, "component_id")
 	for _, id := range []string{client, component} {

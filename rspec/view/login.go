@@ -13,11 +13,11 @@ import (
 // or a shell. Their ports are numbers.
 type Way struct{ Login, Gateway Login }
 
-// Ways returns the logins of a node, without the logins at its gateways. unsafe is a login that it
-// leaves out, since a part of it has a special meaning, as user@host:port.
+// Ways returns the safe logins of a node, each with its gateway, but not the logins at the gateways themselves. unsafe
+// is the last login that it leaves out because a part has a special meaning, as user@host:port; "" for none.
 func (n *Node) Ways() (ways []Way, unsafe string) {
 	var gateways []Login
-	var behind []Proxy
+	var behind []Proxy // those with a safe gateway, in the order of gateways
 	for _, p := range n.Proxies {
 		if g, ok := parseProxy(p.Gateway); ok {
 			gateways = append(gateways, g)

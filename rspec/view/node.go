@@ -63,7 +63,7 @@ func (r *reader) readNode(e *xmltree.Element) {
 	r.d.Nodes = append(r.d.Nodes, n)
 }
 
-// readInterface records, for readLink, the names by which links refer to the interface.
+// readInterface returns the interface of the element i. It records the names by which links refer to it, for readLink.
 func (r *reader) readInterface(i *xmltree.Element, index interfaceIndex) Interface {
 	client, component := Value(i, "client_id"), Value(i, "component_id")
 	in := Interface{Name: cmp.Or(client, componentName(component)), MAC: Value(i, "mac_address")}
@@ -86,7 +86,7 @@ const (
 	maxSlots = 1 << 20 // a larger number is reduced to this
 )
 
-// monitored accepts both namespaces of the extension.
+// monitored reports whether monitoring is enabled or supported, in either namespace of the extension.
 func monitored(e *xmltree.Element) bool {
 	for _, m := range Children(e, "monitoring", schemas.Monitoring, schemas.OldMonitoring) {
 		if isTrue(m, "enabled") || isTrue(m, "supported") {
@@ -96,6 +96,7 @@ func monitored(e *xmltree.Element) bool {
 	return false
 }
 
+// componentName returns the name in a URN; other texts remain.
 func componentName(id string) string {
 	if u, err := urn.Parse(id); err == nil {
 		return u.Name

@@ -50,7 +50,7 @@ func (r *reader) assignUnmanaged() {
 	}
 }
 
-// authorityOf also reads URNs that are too long or contain blanks.
+// authorityOf returns the authority in a URN, also if that is too long or contains blanks; "" for other texts.
 func authorityOf(id string) string {
 	if u, err := urn.Parse(id); err == nil {
 		return u.Authority

@@ -112,7 +112,7 @@ func Value(e *xmltree.Element, local string) string {
 	return strings.TrimSpace(v)
 }
 
-// addNew skips a word that the list contains, and keeps at most maxTypes words.
+// addNew appends a word that the list does not have yet, up to maxTypes words.
 func addNew(list []string, word string) []string {
 	if word == "" || len(list) == maxTypes || slices.Contains(list, word) {
 		return list
@@ -138,8 +138,8 @@ func isTrue(e *xmltree.Element, local string) bool {
 	return v != nil && *v
 }
 
-// managerNumber adds a new manager to the document. If id is empty, the authority in the
-// component's URN is the manager.
+// managerNumber returns the index of a manager in the document, and adds it if it is new. If id is empty, the authority
+// in the component's URN is the manager.
 func (r *reader) managerNumber(id, component string) int {
 	m := Manager{URN: id, Name: id}
 	if u, err := urn.Parse(id); err == nil {
