@@ -194,7 +194,8 @@ func (c *Component) limitConsumables() {
 	}
 }
 
-// imageCapabilities refuses consumable features, which are counted on components.
+// imageCapabilities reads the capabilities of an image. It refuses consumable features, which are counted on
+// components.
 func (s *site) imageCapabilities(n *yaml.Node) map[string]match.Capability {
 	all := s.capabilities(n)
 	for _, feature := range slices.Sorted(maps.Keys(all)) {
@@ -205,6 +206,7 @@ func (s *site) imageCapabilities(n *yaml.Node) map[string]match.Capability {
 	return all
 }
 
+// capabilities reads a map of features and values. After a mistake it leaves out the feature.
 func (s *site) capabilities(n *yaml.Node) map[string]match.Capability {
 	if n.Kind != yaml.MappingNode {
 		s.Wrong(n, "capabilities must be a list of features and values, such as {cpu.count: 8, memory.size: 64G}")

@@ -70,7 +70,8 @@ func SumOf(f *os.File) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)), err
 }
 
-// catalogued returns the URL of a file in the catalogue, and remembers its digest.
+// catalogued returns the URL of a file in the catalogue. It computes the file's digest once, and records a mistake if
+// that is not possible.
 func (s *site) catalogued(n *yaml.Node, key, name string) string {
 	url := step.CatalogueScheme + name
 	if s.Catalogue[name] != "" {

@@ -144,7 +144,7 @@ func plural(text string) string {
 	return cmp.Or(pluralTexts[text], text)
 }
 
-// compareNamed records new things and removed things. For each thing in both lists, it
+// compareNamed records the new and the removed things of one kind. For each thing in both lists, it
 // calls compare with the old and the new value.
 func compareNamed[T any](d *differences, kind string, older, newer []T, name func(T) string, compare func(name string, a, b T)) {
 	before := make(map[string]T, len(older))
@@ -171,20 +171,12 @@ func compareValues[T comparable](d *differences, kind string, older, newer []T, 
 	compareNamed(d, kind, older, newer, text, func(string, T, T) {})
 }
 
-// components matches the components by URN, or else by name and provider.
+// components records new, changed and removed components.
 func (d *differences) components(older, newer *Inventory) {
 	matched := make(map[*Component]bool, len(newer.Components))
 	for _, c := range newer.Components {
-		old, ok := older.Component(c.URN)
-		if !ok {
-			// A component with the same name may have had another URN.
-			if old, ok = older.ComponentNamed(c.Name); ok {
-				if _, stays := newer.Component(old.URN); stays || old.Provider != c.Provider {
-					ok = false
-				}
-			}
-		}
-		if !ok {
+		old := formerComponent(older, newer, c)
+		if old == nil {
 			d.add("component", c.Name, "is new")
 			continue
 		}
@@ -198,6 +190,23 @@ func (d *differences) components(older, newer *Inventory) {
 	}
 }
 
+// formerComponent returns the component in older that is c in newer: the one with its URN, or else the one with its name
+// and provider if its URN has changed. It returns nil if c is new.
+func formerComponent(older, newer *Inventory, c *Component) *Component {
+	if old, ok := older.Component(c.URN); ok {
+		return old
+	}
+	old, ok := older.ComponentNamed(c.Name)
+	if !ok || old.Provider != c.Provider {
+		return nil
+	}
+	if _, stays := newer.Component(old.URN); stays {
+		return nil
+	}
+	return old
+}
+
+// component records how a component has changed from a to b.
 func (d *differences) component(a, b *Component) {
 	add := func(format string, args ...any) { d.add("component", b.Name, fmt.Sprintf(format, args...)) }
 	switch {
@@ -247,6 +256,7 @@ func (d *differences) component(a, b *Component) {
 	}
 }
 
+// sliverType records how a sliver type has changed from a to b.
 func (d *differences) sliverType(name string, a, b *SliverType) {
 	add := func(format string, args ...any) { d.add("sliver type", name, fmt.Sprintf(format, args...)) }
 	if a.Needs != b.Needs {
@@ -279,6 +289,7 @@ func (d *differences) capabilities(kind, name string, a, b map[string]match.Capa
 	}
 }
 
+// site records how the settings of the whole site have changed from a to b.
 func (d *differences) site(a, b *Inventory) {
 	for _, x := range []struct {
 		key      string

@@ -41,6 +41,8 @@ type componentEntry struct {
 	id, exclusive, capacity *yaml.Node
 }
 
+// readComponent reads an entry of components, and adds the components that it describes. After a mistake it adds
+// none.
 func (s *site) readComponent(item *yaml.Node) {
 	e := &componentEntry{Component: Component{Provider: s.provider, Line: item.Line}}
 	bad := s.Mistakes()
@@ -65,6 +67,7 @@ func (s *site) readComponent(item *yaml.Node) {
 	}
 }
 
+// readField reads the value n of a key into the entry. It only checks what does not depend on other keys.
 func (s *site) readField(e *componentEntry, key string, n *yaml.Node) {
 	switch key {
 	case "name":
@@ -122,6 +125,7 @@ func (s *site) readTypes(e *componentEntry, key string, n *yaml.Node) {
 	}
 }
 
+// checkEntry records a mistake if keys of the entry are missing or exclude each other.
 func (s *site) checkEntry(item *yaml.Node, e *componentEntry) {
 	switch {
 	case len(e.names) == 0:
@@ -163,7 +167,8 @@ func (s *site) checkCapacity(n *yaml.Node, name string, c *Component) bool {
 	return true
 }
 
-// addComponent records a mistake if another component has the same name or URN.
+// addComponent adds a component with its interfaces. If another component has the same name or URN, it records a
+// mistake instead.
 func (s *site) addComponent(n *yaml.Node, name string, c Component, ports []interfaceEntry) {
 	c.Index, c.Name = len(s.Components), name
 	if c.URN.IsZero() {

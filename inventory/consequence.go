@@ -146,6 +146,8 @@ type sliceNote struct {
 	last  *am.Sliver // the last sliver that was counted
 }
 
+// note records a text about a subject that concerns the sliver x. A sliver counts once for a subject, if its notes
+// come one after the other.
 func (m *consequenceBuilder) note(x *am.Sliver, warning bool, subject string, line int, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	key := consequenceKey{subject, x.Slice.Key()}
@@ -286,10 +288,11 @@ func (m *consequenceBuilder) noteCapacity(x *am.Sliver, c *Component) {
 	}
 }
 
-// exceeds treats a capacity of 0 as unlimited.
+// exceeds reports whether an amount is larger than a capacity. A capacity of 0 is unlimited.
 func exceeds(capacity, amount int64) bool { return capacity > 0 && amount > capacity }
 
-// noteNetwork expects nil for c if the sliver's component is not in the inventory.
+// noteNetwork notes what has changed about the interfaces of x and their VLANs. c is the component of x; nil if it is
+// not in the inventory.
 func (m *consequenceBuilder) noteNetwork(x *am.Sliver, c *Component) {
 	noted := make(map[string]bool) // subjects of this sliver
 	note := func(warning bool, what string, line int, format string, args ...any) {

@@ -68,7 +68,7 @@ func (s *site) readInterfaces(n *yaml.Node) (ports []interfaceEntry) {
 	return ports
 }
 
-// addInterfaces requires that c is otherwise complete.
+// addInterfaces adds interfaces to c, which must be complete otherwise, and to their links.
 func (s *site) addInterfaces(c *Component, ports []interfaceEntry) {
 	for _, p := range ports {
 		i := p.Interface

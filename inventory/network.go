@@ -110,8 +110,8 @@ var privateNetworks = []netip.Prefix{
 	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
 }
 
-// readLinkAddresses accepts prefixes of at most 24 bits, so that the network has room for one
-// link.
+// readLinkAddresses reads the range for addresses of links: a private network with a prefix of at most 24 bits, so
+// that it has room for one link.
 func (s *site) readLinkAddresses(n *yaml.Node) {
 	p, err := netip.ParsePrefix(n.Value)
 	switch {
@@ -143,8 +143,8 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("224.0.0.0/3"),
 }
 
-// isUsableAddress records a mistake, whose text begins with prefix, if no node can have the
-// address a.
+// isUsableAddress reports whether a node can have the address a. If not, it records a mistake, whose text begins with
+// prefix.
 func (s *site) isUsableAddress(n *yaml.Node, prefix string, a netip.Addr) bool {
 	for _, p := range reserved {
 		if p.Contains(a) {

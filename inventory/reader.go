@@ -13,7 +13,7 @@ import (
 
 type reader struct{ yamlfile.Reader }
 
-// name refuses blanks, so that requests can refer to the name.
+// name reads a name. It refuses blanks, so that requests can refer to the name.
 func (r *reader) name(n *yaml.Node, label string) string {
 	t := r.Text(n, label)
 	if words := strings.Fields(t); len(words) > 1 || len(words) == 1 && words[0] != t {
@@ -23,7 +23,7 @@ func (r *reader) name(n *yaml.Node, label string) string {
 	return t
 }
 
-// names accepts a single name as a list of one.
+// names reads a list of names, or a single name as a list of one.
 func (r *reader) names(n *yaml.Node, label string) []*yaml.Node {
 	return slices.DeleteFunc(r.Texts(n, label), func(n *yaml.Node) bool { return r.name(n, label) == "" })
 }

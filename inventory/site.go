@@ -19,6 +19,7 @@ import (
 // DefaultCleaningTime is used when a file has no cleaning_time.
 const DefaultCleaningTime = time.Minute
 
+// site reads an inventory: it has the Inventory so far, and what its sections refer to by name.
 type site struct {
 	reader
 	*Inventory
@@ -157,7 +158,7 @@ func (s *site) readManagers(n *yaml.Node) {
 	}
 }
 
-// readLinkTypes treats * as all types.
+// readLinkTypes reads the types of links; * means all types.
 func (s *site) readLinkTypes(n *yaml.Node) {
 	s.LinkTypes = textsOf(s.names(n, "link_types"))
 	if slices.Contains(s.LinkTypes, "*") {

@@ -49,7 +49,7 @@ type Image struct {
 	Capabilities map[string]match.Capability
 }
 
-// imageKey uses a URN's key, so that equal URNs have one key.
+// imageKey returns the key of an image's name, URN or URL in maps. Equal URNs have one key.
 func imageKey(name string) string {
 	if u, err := urn.Parse(name); err == nil {
 		return u.Key()
@@ -64,9 +64,9 @@ type pattern struct {
 
 func hasWildcard(alias string) bool { return strings.ContainsAny(alias, "*?") }
 
-// compile lets * match slashes, unlike path.Match, because sliver types are URLs at some
-// sites.
-func compile(alias string) *regexp.Regexp {
+// aliasPattern returns the expression for an alias with wildcards. * also matches slashes, unlike in path.Match,
+// because sliver types are URLs at some sites.
+func aliasPattern(alias string) *regexp.Regexp {
 	e := regexp.QuoteMeta(alias)
 	e = strings.ReplaceAll(e, `\*`, `.*`)
 	e = strings.ReplaceAll(e, `\?`, `.`)

@@ -22,7 +22,7 @@ type Software struct {
 	Execute string
 }
 
-// readSoftware accepts several versions of one program.
+// readSoftware reads the programs that nodes can install. There may be several versions of one program.
 func (s *site) readSoftware(n *yaml.Node) {
 	for _, item := range s.Items(n, "software") {
 		w := Software{}

@@ -54,7 +54,7 @@ func (s *site) indexImage(n *yaml.Node, m map[string]*Image, i *Image) bool {
 	return true
 }
 
-// urnOf returns name itself if name is a URN.
+// urnOf returns the URN of a thing of the site with the name; name itself if that is a URN of this kind.
 func (s *site) urnOf(n *yaml.Node, kind, name string) urn.URN {
 	if strings.HasPrefix(strings.ToLower(name), "urn:") {
 		return s.urn(&yaml.Node{Kind: yaml.ScalarNode, Value: name, Line: n.Line}, kind)
@@ -66,6 +66,7 @@ func (s *site) urnOf(n *yaml.Node, kind, name string) urn.URN {
 	return u
 }
 
+// urn reads a URN of this kind.
 func (s *site) urn(n *yaml.Node, kind string) urn.URN {
 	u, err := urn.Parse(n.Value)
 	if err != nil || u.Type != kind {
@@ -74,7 +75,7 @@ func (s *site) urn(n *yaml.Node, kind string) urn.URN {
 	return u
 }
 
-// readSliverTypes reads the aliases last, because no alias may be the name of a type.
+// readSliverTypes reads the sliver types, and their aliases last, because no alias may be the name of a type.
 func (s *site) readSliverTypes(n *yaml.Node) {
 	aliases := map[string]*yaml.Node{}
 	for _, item := range s.Items(n, "sliver_types") {
@@ -85,7 +86,7 @@ func (s *site) readSliverTypes(n *yaml.Node) {
 			if own := s.types[a]; own != nil && own.Name == a {
 				s.Wrong(aliases[a], "alias %q of %s is the name of a sliver type; drop the alias", a, t.Name)
 			} else if hasWildcard(a) {
-				s.patterns = append(s.patterns, pattern{compile(a), t})
+				s.patterns = append(s.patterns, pattern{aliasPattern(a), t})
 			} else {
 				s.types[a] = t
 			}
@@ -93,7 +94,7 @@ func (s *site) readSliverTypes(n *yaml.Node) {
 	}
 }
 
-// readSliverType adds the entry's aliases to the map.
+// readSliverType reads an entry of sliver_types. It adds the entry's aliases to the map, so that each occurs once.
 func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 	t := &SliverType{Needs: am.Amount{Slots: 1}, images: map[string]*Image{}}
 	var defaultImage *yaml.Node
@@ -152,7 +153,7 @@ func (s *site) image(n *yaml.Node) *Image {
 	return i
 }
 
-// amount uses base for missing keys.
+// amount reads an amount of resources. Missing keys have their values in base.
 func (s *site) amount(n *yaml.Node, label string, base am.Amount) am.Amount {
 	s.Keys(n, label,
 		yamlfile.Into("slots", &base.Slots, s.Whole),
@@ -170,7 +171,8 @@ func (s *site) readDefaultSliverType(n *yaml.Node) {
 	}
 }
 
-// sliverType ignores aliases, which are only for requests.
+// sliverType returns the sliver type that n names; nil after a mistake. It ignores aliases, which are only for
+// requests.
 func (s *site) sliverType(n *yaml.Node) *SliverType {
 	if t := s.types[n.Value]; t != nil && t.Name == n.Value {
 		return t
