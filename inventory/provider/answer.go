@@ -54,6 +54,7 @@ func (p *Provider) read(text []byte, action, arrayKey string, parseEntry func(*a
 	return sawList, derive, nil
 }
 
+// checkJSON requires one JSON object in UTF-8. Its error continues the words "its answer".
 func checkJSON(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("is not UTF-8")
@@ -69,7 +70,7 @@ func checkJSON(text []byte) error {
 	return errors.New("is not one JSON object")
 }
 
-// boolean counts null as false.
+// boolean reads a boolean into b. null is false.
 func (a *answer) boolean(b *bool) error {
 	switch raw := a.value(); string(raw) {
 	case "true":
@@ -97,7 +98,7 @@ func (a *answer) error(e **Error) error {
 	return nil
 }
 
-// decodeOptional leaves s unchanged if the string is missing.
+// decodeOptional decodes a JSON string into s. It leaves s unchanged if the string is missing.
 func decodeOptional(raw json.RawMessage, s *string) error {
 	if raw == nil {
 		return nil
@@ -105,7 +106,7 @@ func decodeOptional(raw json.RawMessage, s *string) error {
 	return json.Unmarshal(raw, s)
 }
 
-// name refuses a name that is empty or longer than maxResourceName.
+// name reads the name of a resource into s. It refuses one that is empty or longer than maxResourceName.
 func (a *answer) name(s *string) error {
 	raw := a.value()
 	name, ok := unquote(raw)

@@ -64,8 +64,8 @@ func (e *Error) Detail() string {
 	return e.Err.Error()
 }
 
-// reported returns a temporary error for the kinds Failed and Full. An unknown kind counts as
-// Failed.
+// reported returns the error that a provider reports. It is temporary for the kinds Failed and Full. A word that is no
+// kind counts as Failed.
 func reported(kind, msg string) *Error {
 	e := &Error{Kind: Failed, Msg: clean(msg, maxMessage), Temporary: true}
 	if k := Kind(kind); k == Unknown || k == Forbidden || k == Unsupported {

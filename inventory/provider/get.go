@@ -69,7 +69,7 @@ func (p *Provider) getSome(ctx context.Context, names []string, found map[string
 	return nil
 }
 
-// readGet returns only errors of the type *Error.
+// readGet parses the answer to a get, and returns the results by name. Its error is always an *Error.
 func (p *Provider) readGet(text []byte) (map[string]Result, error) {
 	parsed := map[string]Result{}
 	saw, _, err := p.read(text, "get", "resources", func(a *answer) error {
@@ -92,8 +92,8 @@ func (p *Provider) readGet(text []byte) (map[string]Result, error) {
 	return parsed, nil
 }
 
-// resource ignores undeclared and write-only attributes. The result is an error if the entry has
-// an error or an invalid attribute.
+// resource parses one entry of the answer to a get. It ignores undeclared and write-only attributes. res is an error if
+// the entry has an error or an invalid attribute; err makes the whole answer invalid.
 func (a *answer) resource() (name string, res Result, err error) {
 	r := Resource{}
 	err = a.members(func(key string) error {

@@ -75,7 +75,8 @@ func interfaces(s *am.Sliver, component string, portName func(urn.URN) string) [
 	return list
 }
 
-// encode panics if the encoding fails, which does not happen for the types in this package.
+// encode returns an item as JSON. It panics if the encoding fails, which does not happen for the types in this
+// package.
 func encode(item any) string {
 	b, err := marshalPlain(item)
 	if err != nil {
@@ -84,7 +85,7 @@ func encode(item any) string {
 	return string(b)
 }
 
-// marshalPlain does not escape HTML. Items are JSON within JSON, where an escaped character
+// marshalPlain returns v as JSON without escapes of HTML. Items are JSON within JSON, where an escaped character
 // would take seven bytes.
 func marshalPlain(v any) ([]byte, error) {
 	var b bytes.Buffer
@@ -94,8 +95,8 @@ func marshalPlain(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// macsAndEmulators returns only valid values, by client_id. If several items are about one
-// interface, the first valid value counts.
+// macsAndEmulators returns the MAC addresses and the emulators in the items of "interfaces", by client_id. It drops
+// invalid values. If several items are about one interface, the first valid value counts.
 func macsAndEmulators(items []string) (macs, emulators map[string]string) {
 	note := func(m *map[string]string, id, text string, ok bool) {
 		if _, twice := (*m)[id]; twice || !ok {
@@ -123,7 +124,7 @@ func macsAndEmulators(items []string) (macs, emulators map[string]string) {
 	return macs, emulators
 }
 
-// textOf returns "" for a value that is not a JSON string.
+// textOf returns the text of a JSON string; "" for another value.
 func textOf(raw json.RawMessage) string {
 	s, _ := unquote(raw)
 	return s

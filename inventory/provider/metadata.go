@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	maxCompanion  = 1 << 20
+	maxMetadata   = 1 << 20
 	maxDescribe   = 1 << 20
 	maxAttributes = 256
 	maxNameLength = 64
@@ -78,7 +78,7 @@ func (s *suitable) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// parseMetadata reads only the top-level key "provider". It returns errNoMetadata if that key is
+// parseMetadata reads the value of the top-level key "provider". It returns errNoMetadata if that key is
 // missing.
 func parseMetadata(text []byte) (*metadata, error) {
 	var top map[string]yaml.Node
@@ -122,8 +122,9 @@ func plainYAML(err error) string {
 	return clean(text, 300)
 }
 
-// readCompanion returns nil if there is no file NAME.yaml.
-func readCompanion(path string) ([]byte, error) {
+// readMetadataFile reads a file NAME.yaml. It returns nil if there is none. It refuses a file that every user can
+// change, and one that is no regular file.
+func readMetadataFile(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK: opening a pipe does not wait for a writer
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -138,9 +139,9 @@ func readCompanion(path string) ([]byte, error) {
 	if err := checkNotWorldWritable(path); err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxCompanion+1))
-	if err == nil && len(text) > maxCompanion {
-		err = fmt.Errorf("%s: is larger than %d bytes", path, maxCompanion)
+	text, err := io.ReadAll(io.LimitReader(f, maxMetadata+1))
+	if err == nil && len(text) > maxMetadata {
+		err = fmt.Errorf("%s: is larger than %d bytes", path, maxMetadata)
 	}
 	return text, err
 }
@@ -153,6 +154,8 @@ func (p *Provider) runDescribe() (*metadata, error) {
 	return parseMetadata(out)
 }
 
+// apply checks the metadata, and sets the fields of p that follow from it. Its error continues the text that begins with
+// the file's name.
 func (p *Provider) apply(m *metadata) error {
 	if m.Name != "" {
 		p.Name = m.Name
@@ -222,6 +225,7 @@ func (p *Provider) applyActions(m *metadata) error {
 	return nil
 }
 
+// applyLimits sets the limits of calls: their number at a time, their durations, and the time for cleaning.
 func (p *Provider) applyLimits(m *metadata) error {
 	p.Parallel = 1
 	if m.Parallel != nil {
@@ -255,7 +259,7 @@ func (p *Provider) applyLimits(m *metadata) error {
 	return nil
 }
 
-// applyAttributes requires the attribute "name" of every provider.
+// applyAttributes sets the declared attributes. It requires the attribute "name" of every provider.
 func (p *Provider) applyAttributes(m *metadata) error {
 	if len(m.Attributes) > maxAttributes {
 		return fmt.Errorf("has more than %d attributes", maxAttributes)

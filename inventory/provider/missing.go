@@ -6,12 +6,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MissingMetadata compares the metadata in the companion file at path with text, the metadata of
+// MissingMetadata compares the metadata in the file NAME.yaml at path with text, the metadata of
 // this version. It returns a text with the missing lines. It returns "" if nothing is missing, or
 // if the file cannot be read or has no metadata. An older file still works, but the manager does
 // not use attributes that the file does not declare.
 func MissingMetadata(path, text string) string {
-	b, err := readCompanion(path)
+	b, err := readMetadataFile(path)
 	var is struct{ Provider map[string]any }
 	if err != nil || yaml.Unmarshal(b, &is) != nil || is.Provider == nil {
 		return ""

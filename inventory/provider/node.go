@@ -33,7 +33,7 @@ const (
 	AttrUsers         = "users"       // items: {"login":…,"urn":…,"keys":[…]}
 	AttrInterfaces    = "interfaces"  // items: {"client_id":…,"link":…,"slice":…,"component":…,"vlan":…,"addresses":[…],"shared_vlan":…,"properties":[…]}
 	AttrGranted       = "granted"     // items: feature=value
-	AttrSetup         = "setup"       // items: setup.Step
+	AttrSetup         = "setup"       // items: step.Step
 	AttrSetupStage    = "setup_stage" // the highest stage of steps that may run
 	// AttrChangeSerial increases by one with each change of "interfaces" or "setup". A provider with
 	// it can change both while the node exists.
@@ -203,6 +203,7 @@ func ObservedNode(r Resource) am.Observed {
 	return o
 }
 
+// firstValid returns the first valid items, at most limit.
 func firstValid(items []string, limit int, valid func(string) bool) []string {
 	var out []string
 	for _, s := range items {
@@ -285,7 +286,7 @@ func isHostKey(s string) bool {
 	return err == nil && len(b) > 4+len(f[0]) && string(b[4:4+len(f[0])]) == f[0]
 }
 
-// accounts drops invalid items, and returns at most maxAccounts.
+// accounts returns the accounts in items of "users", at most maxAccounts. It drops invalid items.
 func accounts(items []string) []am.Account {
 	var out []am.Account
 	for _, s := range items {

@@ -32,7 +32,7 @@ func checkService(words []string) error {
 // ServiceOf returns the command of the service in the metadata file NAME.yaml, or nil if the file
 // names none. The argument NAME.yaml stands for the path of that file. ServiceOf runs no program.
 func ServiceOf(file string) ([]string, error) {
-	text, err := readCompanion(file)
+	text, err := readMetadataFile(file)
 	if err != nil || text == nil {
 		return nil, err
 	}

@@ -134,13 +134,12 @@ func Open(path string, log *slog.Logger) (*Provider, error) {
 	}
 	stem := strings.TrimSuffix(filepath.Base(path), Suffix)
 	p := &Provider{Name: stem, Path: path, Dir: filepath.Dir(path), Log: log, describe: DescribeTimeout}
-	companion := filepath.Join(p.Dir, stem+".yaml")
-	text, err := readCompanion(companion)
+	from := filepath.Join(p.Dir, stem+".yaml") // where the metadata is, for errors
+	text, err := readMetadataFile(from)
 	if err != nil {
 		return nil, err
 	}
 	m, err := parseMetadata(text)
-	from := companion
 	if errors.Is(err, errNoMetadata) {
 		from = path + ": describe"
 		if m, err = p.runDescribe(); errors.Is(err, errNoMetadata) {

@@ -63,8 +63,8 @@ type Change struct {
 // Arrays are equal if they have the same items in any order. Items that are JSON objects are
 // compared as objects, so a provider may change their spacing. An item of users is compared
 // only in the keys of the type account, and an item of interfaces only in those of the type
-// port; if AttrChangeSerial differs, interfaces differ too. An empty value of such a key equals a missing one. An unset attribute equals an empty
-// string and an empty array.
+// port; if AttrChangeSerial differs, interfaces differ too. An empty value of such a key equals a missing one. An unset
+// attribute equals an empty string and an empty array.
 //
 // A write-only attribute is never in current, so it always differs. The caller must remove
 // the attribute from desired after a set has applied it.
@@ -151,7 +151,7 @@ func dropUppercaseKeys(item string) string {
 	return encode(keys)
 }
 
-// reencode returns an invalid item unchanged.
+// reencode decodes an item as a T, converts it, and encodes it again. It returns an invalid item unchanged.
 func reencode[T any](item string, convert func(T) T) string {
 	var object T
 	if json.Unmarshal([]byte(item), &object) != nil {

@@ -19,7 +19,7 @@ const (
 )
 
 // NewNode returns the attributes that the provider gets only when the sliver's node is created:
-// the steps in order, and the granted features. It gets the steps again with each new
+// the steps in order, and the granted features. The provider gets the steps again with each new
 // AttrChangeSerial.
 func NewNode(s *am.Sliver) Resource {
 	r := Resource{}

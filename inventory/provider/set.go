@@ -109,13 +109,13 @@ func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Chan
 	return changes, nil
 }
 
-// writable removes undeclared and read-only attributes.
+// writable removes undeclared and read-only attributes from r, and returns r.
 func (p *Provider) writable(r Resource) Resource {
 	maps.DeleteFunc(r, func(name string, _ Value) bool { return !p.Has(name) || p.Attributes[name].Kind == "r" })
 	return r
 }
 
-// setSome splits an input that is too large into several runs. If a run fails, setSome returns
+// setSome makes one run for the updates, or several if the input would be too large. If a run fails, setSome returns
 // the changes of earlier runs with the error.
 func (p *Provider) setSome(ctx context.Context, updates []setUpdate, noop bool) ([]Change, error) {
 	in := setInput{Updates: updates}
@@ -145,8 +145,8 @@ func (p *Provider) setSome(ctx context.Context, updates []setUpdate, noop bool) 
 	return changes, err
 }
 
-// readSet treats updates without an entry in the answer as done if the answer has derive:
-// true. The error is always an *Error.
+// readSet parses the answer to a set. If the answer has derive: true, updates without an entry count as done. The error
+// is always an *Error.
 func (p *Provider) readSet(text []byte, updates []setUpdate) ([]Change, error) {
 	var changes []Change
 	seen := map[string]bool{}
@@ -194,9 +194,11 @@ func (u setUpdate) derived() Change {
 	return c
 }
 
+// change parses one entry of the answer to a set. c has only an error if the entry has an error or an invalid
+// attribute; err makes the whole answer invalid.
 func (a *answer) change() (c Change, err error) {
 	c.Is, c.Was = Resource{}, Resource{}
-	var half string // an attribute without the key "is" or the key "was"
+	var incomplete string // an attribute without the key "is" or the key "was"
 	err = a.members(func(key string) error {
 		switch key {
 		case AttrName:
@@ -211,7 +213,7 @@ func (a *answer) change() (c Change, err error) {
 		}
 		var m map[string]json.RawMessage
 		if json.Unmarshal(raw, &m) != nil || m["is"] == nil || m["was"] == nil {
-			half = key
+			incomplete = key
 			return nil
 		}
 		for side, into := range map[string]Resource{"is": c.Is, "was": c.Was} {
@@ -230,8 +232,8 @@ func (a *answer) change() (c Change, err error) {
 		return c, err
 	case c.Name == "":
 		return c, errors.New("has a change without a name")
-	case half != "" && c.Err == nil:
-		return c, fmt.Errorf("has a change of %q where %s lacks is or was", clean(c.Name, 100), half)
+	case incomplete != "" && c.Err == nil:
+		return c, fmt.Errorf("has a change of %q where %s lacks is or was", clean(c.Name, 100), incomplete)
 	case c.Err != nil:
 		c.Is, c.Was = nil, nil
 	}

@@ -13,6 +13,7 @@ const (
 	maxLines = 1000
 )
 
+// stderrLog logs the lines of a provider's standard error. The caller must flush it at the end.
 type stderrLog struct {
 	log   *slog.Logger
 	line  []byte // the start of the incomplete line, up to maxLine
@@ -34,6 +35,7 @@ func (l *stderrLog) Write(b []byte) (int, error) {
 	return n, nil
 }
 
+// flush logs the incomplete line, if there is one.
 func (l *stderrLog) flush() {
 	if !l.begun {
 		return

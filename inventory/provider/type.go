@@ -81,8 +81,8 @@ func decodeArray(raw json.RawMessage) (Value, error) {
 	return out, nil
 }
 
-// decode returns nil for null; raw must be one valid JSON value. For a short number where a
-// string is required, decode returns the number's text and errNumber.
+// decode returns the value of the JSON text raw, which must be one valid value of the type t; nil for null. For a short
+// number where a string is required, decode returns the number's text and errNumber.
 func (t Type) decode(raw json.RawMessage) (Value, error) {
 	if string(raw) == "null" {
 		return nil, nil

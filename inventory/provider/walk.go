@@ -9,15 +9,16 @@ import (
 // walker reads valid JSON once from left to right, without building a tree.
 type walker struct{ *json.Decoder }
 
-// walk requires valid JSON.
+// walk returns a walker for the text, which must be valid JSON.
 func walk(text []byte) walker { return walker{json.NewDecoder(bytes.NewReader(text))} }
 
+// value reads the next value.
 func (w walker) value() (raw json.RawMessage) {
 	_ = w.Decode(&raw) // cannot fail on valid text
 	return raw
 }
 
-// unquote returns false for a value that is not a string.
+// unquote returns the text of a JSON string; ok is false for another value.
 func unquote(raw json.RawMessage) (text string, ok bool) {
 	var s *string
 	if json.Unmarshal(raw, &s) != nil || s == nil {
