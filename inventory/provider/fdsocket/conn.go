@@ -125,7 +125,8 @@ func message(v any) ([]byte, error) {
 	return text, nil
 }
 
-// withDescriptors does not use os.File.Fd, which makes a file blocking for all its users.
+// withDescriptors calls f with fds and the descriptors of the files, which are valid until f returns. It does not use
+// os.File.Fd, which makes a file blocking for all its users.
 func withDescriptors(files []*os.File, fds []int, f func([]int) error) error {
 	if len(files) == 0 {
 		return f(fds)
@@ -139,8 +140,8 @@ func withDescriptors(files []*os.File, fds []int, f func([]int) error) error {
 }
 
 // Receive reads one message of at most limit bytes into v, and returns the open files in
-// the message. The caller must close them, also after an error. More than maxFiles files
-// are an error. At the end of the connection the error is io.EOF.
+// the message, which the caller must close. More than maxFiles files are an error. At the end
+// of the connection the error is io.EOF. After an error, Receive has closed the files.
 func (c *Conn) Receive(v any, limit, maxFiles int) (got []*os.File, err error) {
 	defer func() {
 		if err != nil {
@@ -149,13 +150,13 @@ func (c *Conn) Receive(v any, limit, maxFiles int) (got []*os.File, err error) {
 		}
 	}()
 	var head [header]byte
-	var room []byte
+	var control []byte // for files
 	if maxFiles > 0 {
-		room = make([]byte, unix.CmsgSpace(4*maxFiles))
+		control = make([]byte, unix.CmsgSpace(4*maxFiles))
 	}
-	n, on, flags, _, err := c.c.ReadMsgUnix(head[:], room)
-	if on > 0 {
-		if got, err = receivedFiles(room[:on], err); err != nil {
+	n, controlBytes, flags, _, err := c.c.ReadMsgUnix(head[:], control)
+	if controlBytes > 0 {
+		if got, err = receivedFiles(control[:controlBytes], err); err != nil {
 			return got, err
 		}
 	}
@@ -164,7 +165,7 @@ func (c *Conn) Receive(v any, limit, maxFiles int) (got []*os.File, err error) {
 		return got, io.EOF
 	case err != nil:
 		return got, err
-	case flags&unix.MSG_CTRUNC != 0 || len(got) > maxFiles: // room may hold one file more, because CmsgSpace rounds up
+	case flags&unix.MSG_CTRUNC != 0 || len(got) > maxFiles: // control may hold one file more, because CmsgSpace rounds up
 		return got, fmt.Errorf("more than %d files came with a message", maxFiles)
 	}
 	if _, err := io.ReadFull(c.c, head[n:]); err != nil {
@@ -187,6 +188,7 @@ func (c *Conn) Receive(v any, limit, maxFiles int) (got []*os.File, err error) {
 // firstRoom is the most memory allocated before the first bytes of a message have arrived.
 const firstRoom = 64 << 10
 
+// read reads size bytes. It allocates memory as they arrive.
 func (c *Conn) read(size int) ([]byte, error) {
 	text := make([]byte, 0, min(size, firstRoom))
 	for len(text) < size {
@@ -208,8 +210,8 @@ func unexpectedEOF(err error) error {
 	return err
 }
 
-// receivedFiles joins err with an error of parsing. It returns the files that it found
-// even with an error.
+// receivedFiles returns the files in control messages, also with an error. The error is err joined with that of
+// parsing.
 func receivedFiles(control []byte, err error) ([]*os.File, error) {
 	messages, parsing := unix.ParseSocketControlMessage(control)
 	err = errors.Join(err, parsing)

@@ -26,24 +26,24 @@ func (h Heartbeat) Watch(stop <-chan struct{}, ping func(), report func(hangs bo
 	h.watch(stop, tick.C, ping, report)
 }
 
-// watch checks once for each value of ticks.
+// watch is Watch that sends a ping or checks for its answer at each value of ticks.
 func (h Heartbeat) watch(stop <-chan struct{}, ticks <-chan time.Time, ping func(), report func(hangs bool)) {
 	answered := make(chan struct{}, 1)
-	open, missed := false, 0
+	isPinging, missed := false, 0
 	for {
 		select {
 		case <-stop:
 			return
 		case <-answered:
-			if open = false; missed >= h.Limit {
+			if isPinging = false; missed >= h.Limit {
 				report(false)
 			}
 			missed = 0
 			continue
 		case <-ticks:
 		}
-		if !open {
-			open = true
+		if !isPinging {
+			isPinging = true
 			go func() {
 				ping()
 				answered <- struct{}{}

@@ -88,6 +88,7 @@ func Start(c Command) (*Process, error) {
 	return p, nil
 }
 
+// wait logs the output until the process has ended, and records its end.
 func (p *Process) wait(output *os.File, c Command) {
 	defer close(p.exited)
 	defer output.Close()
@@ -186,6 +187,7 @@ func (b Backoff) Run(stop <-chan struct{}, runOnce func() error, onEnd func(err 
 	}
 }
 
+// logLines calls c.Log with the lines of the output, within the limits of c, until the output ends.
 func logLines(output io.Reader, c Command) {
 	size := c.MaxLine
 	if size == 0 {
