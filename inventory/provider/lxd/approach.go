@@ -32,9 +32,9 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 		}
 		n = *known
 	}
-	a := w.existence(&n, i)
+	a := w.existenceAction(&n, i)
 	if a.do == nil {
-		if a, err = w.operation(&n, i); err != nil {
+		if a, err = w.changeAction(&n, i); err != nil {
 			return err
 		}
 	}
@@ -53,8 +53,8 @@ type action struct {
 	do       func(context.Context) error
 }
 
-// existence returns the action that creates or removes the instance i, which is nil if there is none.
-func (w *worker) existence(n *node, i *instance) action {
+// existenceAction returns the action that creates or removes the instance i, which is nil if there is none.
+func (w *worker) existenceAction(n *node, i *instance) action {
 	switch {
 	case i == nil && n.Ensure == provider.Absent:
 		return action{"", func(ctx context.Context) error {
@@ -71,20 +71,23 @@ func (w *worker) existence(n *node, i *instance) action {
 	case i == nil:
 		return action{"being created on " + n.Component, func(ctx context.Context) error { return w.create(ctx, n) }}
 	case !i.isMade() && !w.hasCreated(n.Name):
-		return action{"", func(ctx context.Context) error { return w.complete(ctx, i) }}
+		return action{"", func(ctx context.Context) error { return w.awaitOrRemove(ctx, i) }}
 	}
 	return action{}
 }
 
-// operation returns the action for a new disk, another setup, a restart, or switching off.
-func (w *worker) operation(n *node, i *instance) (action, error) {
+// changeAction returns the action for a new disk, another setup, a restart, or switching off. The node is switched on by
+// adjust.
+func (w *worker) changeAction(n *node, i *instance) (action, error) {
 	s, err := stepsFor(n, i)
 	if err != nil {
 		return action{}, provider.Refuse(provider.Failed, "%v", err)
 	}
 	f, j := i.facts(), &s.journal
 	record := func(values map[string]any) func(context.Context) error {
-		return func(ctx context.Context) error { return w.record(ctx, i.Name, values, errAgain) }
+		return func(ctx context.Context) error {
+			return cmp.Or(w.recordChanges(ctx, &instance{Name: i.Name}, values), errAgain)
+		}
 	}
 	switch {
 	case n.ReloadSerial != f.Reloads:
@@ -114,13 +117,13 @@ func (w *worker) operation(n *node, i *instance) (action, error) {
 }
 
 // adjust gives an instance its links and accounts, and starts it. Then it records that the node is as it is
-// wanted.
+// wanted. It returns errAgain if the nodes whose names it knows have changed meanwhile.
 func (w *worker) adjust(ctx context.Context, wanted *pending, n *node, i *instance) error {
-	f, was := i.facts(), &node{}
-	known := i.node()
-	linksChange := known != nil && !known.lost && !slices.Equal(known.Interfaces, n.Interfaces)
+	f, was := i.facts(), &node{} // was has the interfaces before a change of links
+	recorded := i.node()
+	linksChange := recorded != nil && !recorded.lost && !slices.Equal(recorded.Interfaces, n.Interfaces)
 	if linksChange {
-		was = known
+		was = recorded
 		w.progress(wanted, "its links are being changed")
 		if err := w.changeLinks(ctx, n, i, &f); err != nil {
 			return err
@@ -142,7 +145,7 @@ func (w *worker) adjust(ctx context.Context, wanted *pending, n *node, i *instan
 			return err
 		}
 	}
-	if _, known, err := w.knownNodes(ctx, n); err != nil || n.Power == provider.On && known != f.Known {
+	if _, hash, err := w.knownNodes(ctx, n); err != nil || n.Power == provider.On && hash != f.Known {
 		return cmp.Or(err, errAgain) // there are other nodes now
 	}
 	values := map[string]any{keyNode: n, keyFacts: f}
@@ -202,16 +205,8 @@ func (w *worker) uninstall(ctx context.Context, n *node, i *instance) error {
 	return ctx.Err()
 }
 
-// record writes values as JSON into the instance's configuration, and then returns result.
-func (w *worker) record(ctx context.Context, name string, values map[string]any, result error) error {
-	if err := w.recordChanges(ctx, &instance{Name: name}, values); err != nil {
-		return err
-	}
-	return result
-}
-
-// recordChanges is as record, for the values that differ from those of i. A change takes the server
-// about a second of work, so a new node should need none.
+// recordChanges writes values as JSON into the instance's configuration, if they differ from those of i. A change takes
+// the server about a second of work, so a new node should need none.
 func (w *worker) recordChanges(ctx context.Context, i *instance, values map[string]any) error {
 	config := map[string]string{}
 	for key, v := range values {
@@ -229,7 +224,8 @@ func (w *worker) recordChanges(ctx context.Context, i *instance, values map[stri
 	return w.client.patch(ctx, i.Name, config, nil)
 }
 
-// forget drops the choices for a node that was never made.
+// forget releases the port and the addresses that were chosen for a node that does not exist, and records that it is
+// gone.
 func (w *worker) forget(n *node) {
 	w.allocating.Lock()
 	defer w.allocating.Unlock()
@@ -238,7 +234,7 @@ func (w *worker) forget(n *node) {
 	w.settled.Store(n.Name, settled{})
 }
 
-// remove stops the instance at once and deletes it.
+// remove stops the instance at once and deletes it. It returns errAgain, unless it fails.
 func (w *worker) remove(ctx context.Context, i *instance) error {
 	if i.Status == statusError {
 		return fmt.Errorf("the member %s of the cluster does not answer, so the node cannot be removed yet", i.Location)
@@ -256,8 +252,8 @@ func (w *worker) remove(ctx context.Context, i *instance) error {
 	return errAgain // until the instance is seen to be gone
 }
 
-// switchTo starts or stops the instance, and reads its status back: an operation may succeed
-// although the node does not run.
+// switchTo starts or stops the instance: action is start or stop. It returns errAgain if the status has changed as
+// requested. It reads the status back, because an operation may succeed although the node does not run.
 func (w *worker) switchTo(ctx context.Context, name, action string) error {
 	body := map[string]any{"action": action, "timeout": stopTime}
 	_, err := w.client.do(ctx, request{method: http.MethodPut, path: "instances/" + name + "/state", body: body})
@@ -286,9 +282,9 @@ func (p *program) remaining(existing []instance) (map[string]*node, error) {
 	return p.withWaiting(nodesOf(existing), false)
 }
 
-// withWaiting replaces nodes by those that are requested and not made yet. Without leaving, it drops those that
-// are being removed.
-func (p *program) withWaiting(nodes map[string]*node, leaving bool) (map[string]*node, error) {
+// withWaiting replaces nodes by those that are requested and not made yet. It drops those that are being removed,
+// unless keepLeaving is true.
+func (p *program) withWaiting(nodes map[string]*node, keepLeaving bool) (map[string]*node, error) {
 	waiting, err := p.folder.ids()
 	if err != nil {
 		return nil, err
@@ -299,7 +295,7 @@ func (p *program) withWaiting(nodes map[string]*node, leaving bool) (map[string]
 		case err != nil || w == nil || w.Refresh:
 		case w.Node.Ensure == provider.Present:
 			nodes[id] = &w.Node
-		case !leaving:
+		case !keepLeaving:
 			delete(nodes, id)
 		}
 	}

@@ -161,7 +161,7 @@ func TestStepsChangeInPlace(t *testing.T) {
 		t.Errorf("%q", list)
 	}
 	i := f.instances[instanceName(testID)]
-	if s, err := stepsFor(i.node(), i); err != nil || s.changed != nil || len(s.ever) != 3 {
+	if s, err := stepsFor(i.node(), i); err != nil || s.changed != nil || len(s.items) != 3 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	// The same change once more, an update of something else, and no steps.

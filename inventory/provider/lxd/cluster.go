@@ -31,8 +31,9 @@ const (
 	statusError   = "Error" // its member does not answer
 )
 
-// node returns nil if there is no instance, or the provider did not make it. While its member does not answer, the
-// server returns no configuration of the instance; then only name, component and lost are set.
+// node returns the node that the instance is, as it was requested; nil if there is no instance, or the provider did not
+// make it. While its member does not answer, the server returns no configuration of the instance; then only name,
+// component and lost are set.
 func (i *instance) node() *node {
 	if i == nil {
 		return nil
@@ -52,6 +53,7 @@ func (i *instance) isMade() bool {
 	return i.Config[keyMade] != "" || i.Config["volatile.last_state.power"] != ""
 }
 
+// facts returns the recorded facts about the node; empty ones if there are none.
 func (i *instance) facts() (f facts) {
 	_ = json.Unmarshal([]byte(i.Config[keyFacts]), &f) // written by the provider
 	return f
@@ -63,7 +65,7 @@ func (c *client) instances(ctx context.Context) (all []instance, err error) {
 	return all, err
 }
 
-// instance returns nil if there is none.
+// instance returns the instance with the name; nil if there is none.
 func (c *client) instance(ctx context.Context, name string) (*instance, error) {
 	var i instance
 	err := c.get(ctx, "instances/"+name, nil, &i)

@@ -24,7 +24,8 @@ const (
 	maxAddresses  = 16 // of the first interface
 )
 
-// configure makes the node run with its accounts, addresses and host keys.
+// configure starts the node if it is off, and gives it its accounts, addresses and host keys. It sets the facts that the
+// node reports: host keys, addresses, login, the names that it knows, and its problem.
 func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) error {
 	accounts, err := n.accounts()
 	if err != nil {
@@ -88,7 +89,7 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 }
 
 // acceptAddresses returns those of the reported addresses that may be the node's: they are in the network,
-// and no other node has them. Root of the node chooses what it reports.
+// and no other node has them. It records them in w.addresses. Root of the node chooses what it reports.
 func (w *worker) acceptAddresses(ctx context.Context, n *node, reported []string) (accepted []string, err error) {
 	own, err := w.client.ownAddresses(ctx, w.Network)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// create asks the server for the instance and waits for it.
+// create makes the instance of a node as a copy of the template on its member. It returns errAgain when the instance
+// exists.
 func (w *worker) create(ctx context.Context, n *node) error {
 	w.mu.Lock()
 	delete(w.created, n.Name)
@@ -115,9 +116,9 @@ func (w *worker) config(n *node, kind sliverType, f facts) (map[string]string, e
 	return config, nil
 }
 
-// complete deals with an instance whose creation no worker has seen to its end: if the server
-// still works on it, complete waits; otherwise it removes the half-made instance.
-func (w *worker) complete(ctx context.Context, i *instance) error {
+// awaitOrRemove deals with an instance whose creation no worker has seen to its end. If the server still works on it,
+// awaitOrRemove waits; otherwise it removes the half-made instance.
+func (w *worker) awaitOrRemove(ctx context.Context, i *instance) error {
 	var running map[string][]operation
 	if err := w.client.get(ctx, "operations", url.Values{"recursion": {"1"}}, &running); err != nil {
 		return err
@@ -193,10 +194,10 @@ func (w *worker) devices(ctx context.Context, n *node, members []member) (map[st
 // listTime is how long a list of instances is good enough to choose a port.
 const listTime = 2 * time.Second
 
-// instances returns all instances. If old is true, the list may lack changes of the last listTime,
-// since the cluster takes long to describe each instance. It needs w.allocating.
-func (w *worker) instances(ctx context.Context, old bool) ([]instance, error) {
-	if old && time.Since(w.listedAt) < listTime {
+// instances returns all instances. If mayBeOld is true, the list may lack changes of the last listTime,
+// since the cluster takes long to describe each instance. The caller must hold w.allocating.
+func (w *worker) instances(ctx context.Context, mayBeOld bool) ([]instance, error) {
+	if mayBeOld && time.Since(w.listedAt) < listTime {
 		return w.listed, nil
 	}
 	at := time.Now()
@@ -207,7 +208,8 @@ func (w *worker) instances(ctx context.Context, old bool) ([]instance, error) {
 	return all, err
 }
 
-// choosePort begins at a number that depends on the node, so that a port is seldom used again soon.
+// choosePort returns a free port for a node, and records it. It begins at a number that depends on the node, so that a
+// port is seldom used again soon. The caller must hold w.allocating.
 func (w *worker) choosePort(id string, existing []instance) (int, error) {
 	used := map[int]bool{}
 	for i := range existing {

@@ -79,7 +79,8 @@ func (d *doctor) bad(name, message, format string, args ...any) {
 // extensions are the parts of the API that the provider needs.
 var extensions = []string{"projects", "projects_restrictions", "instance_nic_network", "instance_nic_bridged_port_isolation", "network_acl", "resources_v2", "clustering_evacuation"}
 
-// examineCluster returns the members that are online. ok is false if the cluster does not answer.
+// examineCluster checks the settings, the API and the members, and returns the members that are online. ok is false if
+// the cluster does not answer.
 func (d *doctor) examineCluster(ctx context.Context) (online []member, ok bool) {
 	c := d.client
 	if info, err := os.Stat(filepath.Join(d.folder.dir, d.PrivateKey)); err == nil && info.Mode().Perm()&0o077 != 0 {
@@ -271,7 +272,7 @@ func (d *doctor) tryNodes(ctx context.Context, members []member) {
 	}
 }
 
-// create returns the nodes when all are ready.
+// create makes the trial nodes, and returns them when all are ready.
 func (d *doctor) create(ctx context.Context, t trials, members []member) ([]object, error) {
 	d.ok("nodes", "being made on %d members; the first one of each takes longer", len(members))
 	begin := time.Now()
@@ -301,7 +302,7 @@ func (d *doctor) create(ctx context.Context, t trials, members []member) ([]obje
 	return nodes, errors.Join(errs...)
 }
 
-// remove reports whether the nodes are gone.
+// remove removes the trial nodes, and reports whether they are gone.
 func (d *doctor) remove(ctx context.Context, t trials) bool {
 	_, err := d.set(ctx, t.drop, false)
 	if err == nil {
@@ -313,9 +314,10 @@ func (d *doctor) remove(ctx context.Context, t trials) bool {
 	return err == nil
 }
 
-// trialAddress is in the network of the trial nodes' link.
+// trialAddress returns the address of trial node k on the link of the trial nodes.
 func trialAddress(k int) string { return fmt.Sprintf("192.168.255.%d", k%254+1) }
 
+// examineNode runs the program in a trial node, which examines its member and the way to the other trial nodes.
 func (d *doctor) examineNode(ctx context.Context, id string, m member, members int) (e inside.Examination, err error) {
 	i, err := d.client.instance(ctx, instanceName(id))
 	if i == nil || err != nil {
@@ -341,6 +343,7 @@ const (
 	minInotify     = 1024
 )
 
+// reportMember reports what e, the examination of the trial node on the member m, says about the member.
 func (d *doctor) reportMember(m member, members []member, e inside.Examination) {
 	if e.Inotify < minInotify {
 		d.bad("inotify", fmt.Sprintf("%s permits %d inotify instances, enough for about %d nodes", m.Name, e.Inotify, e.Inotify/inotifyPerNode),

@@ -41,6 +41,8 @@ func (p *program) drainLostMembers(ctx context.Context) {
 	}
 }
 
+// drain drains the components of members that are not online, and undrains those that are back. It compares twice:
+// first without the lock of the file, and again with it if something must change.
 func (p *program) drain(ctx context.Context, site string) error {
 	members, _, err := p.client.members(ctx)
 	if err != nil {
@@ -92,7 +94,7 @@ func compareDrains(plan *maintenance.Plan, members []member, by string) (lost []
 	return lost, back
 }
 
-// findStatuses reads the statuses of members if a node is off that should be on.
+// findStatuses sets p.statuses to the statuses of the members if a node is off that should be on.
 func (p *program) findStatuses(ctx context.Context, found map[string]*instance) error {
 	for _, i := range found {
 		if n := i.node(); i.Status != statusStopped || n.Power != provider.On {

@@ -51,20 +51,22 @@ func (c *client) exec(ctx context.Context, name string, cmd command) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, cmd.limit, fmt.Errorf("%w: it has not ended %s after %s", errLate, cmd.words[0], cmd.limit))
 		defer cancel()
 	}
-	err := c.execUntil(ctx, name, cmd)
+	err := c.runCommand(ctx, name, cmd)
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errLate) {
 		return cause
 	}
 	return err
 }
 
-func (c *client) execUntil(ctx context.Context, name string, cmd command) error {
-	a, err := c.send(ctx, request{method: http.MethodPost, path: "instances/" + name + "/exec", body: map[string]any{
-		"command": append([]string{inside.Program, inside.Verb}, cmd.words...), "wait-for-websocket": true, "interactive": false,
+// startCommand starts the program in a node with the words. It returns the operation, and the streams of the program by
+// the number of its descriptor. The caller must close the streams, also after an error.
+func (c *client) startCommand(ctx context.Context, name string, words []string) (a answer, streams map[string]*websocket.Conn, err error) {
+	a, err = c.send(ctx, request{method: http.MethodPost, path: "instances/" + name + "/exec", body: map[string]any{
+		"command": append([]string{inside.Program, inside.Verb}, words...), "wait-for-websocket": true, "interactive": false,
 		"environment": map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"},
 	}})
 	if err != nil {
-		return err
+		return a, nil, err
 	}
 	var started struct {
 		Metadata struct {
@@ -72,19 +74,29 @@ func (c *client) execUntil(ctx context.Context, name string, cmd command) error 
 		} `json:"metadata"`
 	}
 	if err := json.Unmarshal(a.Metadata, &started); err != nil {
-		return err
+		return a, nil, err
 	}
-	streams := map[string]*websocket.Conn{}
+	streams = map[string]*websocket.Conn{}
+	for _, fd := range []string{"control", "0", "1", "2"} {
+		s, err := c.stream(ctx, a.Operation, started.Metadata.FDs[fd])
+		if err != nil {
+			return a, streams, fmt.Errorf("the server does not connect to the node: %w", err)
+		}
+		streams[fd] = s
+	}
+	return a, streams, nil
+}
+
+// runCommand is exec without the limit of time.
+func (c *client) runCommand(ctx context.Context, name string, cmd command) error {
+	a, streams, err := c.startCommand(ctx, name, cmd.words)
 	defer func() {
 		for _, s := range streams {
 			_ = s.CloseNow()
 		}
 	}()
-	for _, fd := range []string{"control", "0", "1", "2"} {
-		if streams[fd], err = c.stream(ctx, a.Operation, started.Metadata.FDs[fd]); err != nil {
-			delete(streams, fd)
-			return fmt.Errorf("the server does not connect to the node: %w", err)
-		}
+	if err != nil {
+		return err
 	}
 	if cmd.input != nil {
 		w := &messageWriter{ctx, streams["0"]}

@@ -25,9 +25,9 @@ func (p *program) updateFacts(ctx context.Context) error {
 			Architecture string            `json:"architecture"`
 			Properties   map[string]string `json:"properties"`
 		}
-		print, err := p.client.fingerprint(ctx, m)
+		fingerprint, err := p.client.fingerprint(ctx, m)
 		if err == nil {
-			err = p.client.get(ctx, "images/"+print, nil, &i)
+			err = p.client.get(ctx, "images/"+fingerprint, nil, &i)
 		}
 		if err != nil {
 			return err

@@ -42,10 +42,12 @@ func (f folder) beside(s string) string { return filepath.Join(f.dir, f.name+s) 
 func (f folder) catalogue() string {
 	return filepath.Join(f.dir, "..", inventory.CatalogueFolder) // dir may be the working directory
 }
+
+// lock is for changes of the files; claim is for the process that is the worker, and fails if there is one.
 func (f folder) lock() (func(), error)  { return flock(f.beside(".lock"), unix.LOCK_EX) }
 func (f folder) claim() (func(), error) { return flock(f.beside(".worker"), unix.LOCK_EX|unix.LOCK_NB) }
 
-// flock returns the function that releases the lock.
+// flock locks the file at path, and returns the function that releases the lock.
 func flock(path string, how int) (func(), error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -64,7 +66,7 @@ func flock(path string, how int) (func(), error) {
 	return func() { file.Close() }, nil
 }
 
-// read returns nil if the node has no file.
+// read reads the file of a node. It returns nil if there is none.
 func (f folder) read(id string) (*pending, error) {
 	text, err := os.ReadFile(f.file(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +79,7 @@ func (f folder) read(id string) (*pending, error) {
 	return &p, err
 }
 
-// modified returns the zero time if the node has no file.
+// modified returns when the file of a node was changed; the zero time if there is none.
 func (f folder) modified(id string) (at time.Time) {
 	if info, err := os.Stat(f.file(id)); err == nil {
 		at = info.ModTime()
@@ -85,7 +87,7 @@ func (f folder) modified(id string) (at time.Time) {
 	return at
 }
 
-// write needs the lock.
+// write writes the file of a node. The caller must hold the lock.
 func (f folder) write(p *pending) error {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -97,7 +99,7 @@ func (f folder) write(p *pending) error {
 	return file.Write(f.file(p.Node.Name), text, 0o600)
 }
 
-// remove needs the lock.
+// remove removes the file of a node, if there is one. The caller must hold the lock.
 func (f folder) remove(id string) error {
 	err := os.Remove(f.file(id))
 	if errors.Is(err, fs.ErrNotExist) {

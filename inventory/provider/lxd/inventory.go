@@ -63,21 +63,10 @@ func UpdateInventory(ctx context.Context, o InventoryOptions) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	var entries []string
-	for _, m := range members {
-		if have.has(m.Name) {
-			continue
-		}
-		if !m.isOnline() {
-			o.Progress("%s is %s, so its size is unknown; it is not added", m.Name, m.Status)
-			continue
-		}
-		entry, err := p.component(ctx, m, clustered)
-		if err != nil {
-			return fmt.Errorf("the member %s: %w", m.Name, err)
-		}
-		entries = append(entries, entry)
-		o.Progress("added %s", m.Name)
+	missing := slices.DeleteFunc(slices.Clone(members), func(m member) bool { return have.has(m.Name) })
+	entries, err := p.componentsOf(ctx, missing, clustered, o.Progress)
+	if err != nil {
+		return err
 	}
 	for _, name := range have.names {
 		if !slices.ContainsFunc(members, func(m member) bool { return m.Name == name }) {
@@ -123,6 +112,23 @@ const (
 	overcommit  = 4
 )
 
+// componentsOf returns the entries of the members that are online, and reports each member.
+func (p *program) componentsOf(ctx context.Context, members []member, clustered bool, progress func(format string, args ...any)) (entries []string, err error) {
+	for _, m := range members {
+		if !m.isOnline() {
+			progress("%s is %s, so its size is unknown; it is not added", m.Name, m.Status)
+			continue
+		}
+		entry, err := p.component(ctx, m, clustered)
+		if err != nil {
+			return nil, fmt.Errorf("the member %s: %w", m.Name, err)
+		}
+		entries = append(entries, entry)
+		progress("added %s", m.Name)
+	}
+	return entries, nil
+}
+
 // component returns the entry of a member.
 func (p *program) component(ctx context.Context, m member, clustered bool) (string, error) {
 	r, err := p.client.resources(ctx, m, clustered)
@@ -141,6 +147,7 @@ func (p *program) component(ctx context.Context, m member, clustered bool) (stri
 		m.Name, p.folder.name, strings.Join(types, ", "), slotsPerCPU*max(r.CPU.Total, 1), overcommit*r.Memory.Total>>20, overcommit*disk.Total>>20), nil
 }
 
+// target returns the query of a request that a member of a cluster must answer.
 func target(m member, clustered bool) url.Values {
 	if !clustered {
 		return nil

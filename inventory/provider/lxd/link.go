@@ -17,7 +17,7 @@ import (
 const linkMTU = 1450
 
 // chooseBridges returns a bridge for each link of the interfaces: the one that the link has, or a
-// free one. all has the interfaces of all nodes.
+// free one, which it records. all has the interfaces of all nodes. The caller must hold w.allocating.
 func (w *worker) chooseBridges(ctx context.Context, mine []iface, existing []instance, all ends) (map[string]string, error) {
 	maps.DeleteFunc(w.bridges, func(link, _ string) bool { return len(all[link]) == 0 }) // its nodes are gone
 	used := map[string]string{}                                                          // link by bridge
@@ -62,8 +62,8 @@ func (w *worker) chooseBridges(ctx context.Context, mine []iface, existing []ins
 	return chosen, nil
 }
 
-// linkDevices returns the devices for interfaces of n, by their names, and the bridges of their links. It needs
-// w.allocating.
+// linkDevices returns the devices for interfaces of n, by their names, and the bridges of their links. The caller must
+// hold w.allocating.
 func (w *worker) linkDevices(ctx context.Context, n *node, mine []iface, existing []instance) (devices map[string]map[string]string, bridges map[string]string, err error) {
 	nodes, err := w.remaining(existing)
 	if err != nil {
@@ -97,7 +97,8 @@ func (w *worker) linkDevices(ctx context.Context, n *node, mine []iface, existin
 // noDevice takes the place of a device that was removed: a change of some devices keeps all others.
 var noDevice = map[string]string{"type": "none"}
 
-// changeLinks makes the devices of an instance those of the interfaces of n. It returns errAgain after a change.
+// changeLinks makes the devices of an instance those of the interfaces of n, and sets f.Bridges. It returns errAgain
+// after a change.
 func (w *worker) changeLinks(ctx context.Context, n *node, i *instance, f *facts) error {
 	w.linking.Lock()
 	defer w.linking.Unlock()
@@ -132,9 +133,9 @@ func (w *worker) changeLinks(ctx context.Context, n *node, i *instance, f *facts
 	}
 	changed := map[string]map[string]string{}
 	for name, d := range devices {
-		is := maps.Clone(now.Devices[name])
-		maps.DeleteFunc(is, func(_, value string) bool { return value == "" })
-		if !maps.Equal(is, d) {
+		current := maps.Clone(now.Devices[name])
+		maps.DeleteFunc(current, func(_, value string) bool { return value == "" })
+		if !maps.Equal(current, d) {
 			changed[name] = d
 		}
 	}
@@ -173,7 +174,7 @@ func (i *instance) setNames(mine []iface) {
 	}
 }
 
-// endsToLimit are the interfaces that send. If a link of n has nodes that do not agree, only n and those that are
+// endsToLimit returns the interfaces whose sending is limited. If a link of n has nodes that do not agree, only n and those that are
 // on count, since requests for others come when these are switched on.
 func endsToLimit(nodes map[string]*node, n *node) ends {
 	all := endsOf(nodes)
@@ -237,7 +238,8 @@ func (w *worker) limitLinks(ctx context.Context, n, was *node) error {
 	return nil
 }
 
-// limitInstance reads the instance again, since its devices may have changed.
+// limitInstance sets the limits of an instance's devices on the links. It reads the instance again, since its devices
+// may have changed.
 func (w *worker) limitInstance(ctx context.Context, name string, nodes map[string]*node, links map[string]bool, all ends) error {
 	w.linking.Lock()
 	defer w.linking.Unlock()
@@ -314,7 +316,7 @@ func (e ends) check(key string) error {
 			continue
 		}
 		for _, to := range e[key] {
-			if p, named := end.to(to.ClientID); to.node != end.node && (!named || p.netem() == (netem{})) {
+			if p, named := end.propertiesTo(to.ClientID); to.node != end.node && (!named || p.netem() == (netem{})) {
 				return end.differs("latency or packet_loss", "the receivers of one interface")
 			}
 		}
@@ -330,7 +332,7 @@ func (e ends) ingress(to *iface) (limit string, err error) {
 		if from.node == to.node {
 			continue
 		}
-		p, _ := from.to(to.ClientID)
+		p, _ := from.propertiesTo(to.ClientID)
 		if !first && p.Capacity != kbits {
 			return "", to.differs("capacity", "the senders to one interface")
 		}
@@ -342,13 +344,14 @@ func (e ends) ingress(to *iface) (limit string, err error) {
 	return limit, nil
 }
 
+// differs returns the refusal of a link whose properties differ.
 func (i *iface) differs(properties, between string) error {
 	return provider.Refuse(provider.Unsupported, "link %.80s asks for %s that differs between %s, which cannot be made here", i.Link, properties, between)
 }
 
-// to returns the properties of frames to another interface. The result named means that an item is about
+// propertiesTo returns the properties of frames to another interface. named means that an item is about
 // them.
-func (i *iface) to(clientID string) (p property, named bool) {
+func (i *iface) propertiesTo(clientID string) (p property, named bool) {
 	for _, q := range i.Properties {
 		if slices.Contains(q.To, clientID) {
 			return q, true
@@ -370,7 +373,7 @@ func (p *property) netem() netem {
 	return netem{time.Duration(p.Latency * float64(time.Millisecond)), p.PacketLoss}
 }
 
-// netem returns an error if the properties differ.
+// netem returns how the node delays and loses the frames of the interface. It fails if that differs between receivers.
 func (i *iface) netem() (n netem, err error) {
 	for k, p := range i.Properties {
 		if k > 0 && p.netem() != n {

@@ -38,7 +38,7 @@ func namesIn(nodes map[string]*node, slice string) *sliceNames {
 	return s
 }
 
-// peer has no interface that is on no link.
+// peer returns the node as the others of its slice know it, with those interfaces that are on links.
 func (n *node) peer() hostname.Peer {
 	p := hostname.Peer{ClientID: n.ClientID, Hostname: n.Hostname}
 	mine, _ := n.interfaces() // a mistake is refused elsewhere
@@ -166,7 +166,7 @@ func (w *worker) refreshPeers(ctx context.Context, n, was *node) error {
 			}
 		}
 	}
-	var old []*node // those that lack a name
+	var outdated []*node // those that lack a name
 	for k := range existing {
 		i := &existing[k]
 		other := i.node()
@@ -178,7 +178,7 @@ func (w *worker) refreshPeers(ctx context.Context, n, was *node) error {
 			known = later.(settled).known
 		}
 		if hashOf(names.hosts(other.Name)) != known {
-			old = append(old, other)
+			outdated = append(outdated, other)
 		}
 	}
 	unlock, err := w.folder.lock()
@@ -186,7 +186,7 @@ func (w *worker) refreshPeers(ctx context.Context, n, was *node) error {
 		return err
 	}
 	defer unlock()
-	for _, other := range old {
+	for _, other := range outdated {
 		if waiting, err := w.folder.read(other.Name); waiting != nil || err != nil {
 			continue // it learns the names when it is settled
 		}

@@ -144,7 +144,8 @@ func (n *node) interfaces() ([]iface, error) {
 	return all, nil
 }
 
-// hardwareAddress is local and unicast. It is the same whenever the node is made again.
+// hardwareAddress returns the hardware address of an interface. It is local and unicast, and the same whenever the node
+// is made again.
 func hardwareAddress(node, name string) string {
 	sum := sha256.Sum256([]byte(node + " " + name))
 	return net.HardwareAddr{0x02, sum[0], sum[1], sum[2], sum[3], sum[4]}.String()
@@ -171,6 +172,7 @@ func (n *node) reportedInterfaces() []string {
 	return all
 }
 
+// emulator returns what makes the properties of the link for frames that the interface sends.
 func (i *iface) emulator() string {
 	var words []string
 	if slices.ContainsFunc(i.Properties, func(p property) bool { return p.Capacity > 0 }) {
@@ -188,6 +190,7 @@ type user struct {
 	Keys  []string `json:"keys"`
 }
 
+// accounts parses the items of users.
 func (n *node) accounts() ([]agent.Account, error) {
 	var all []agent.Account
 	for i, item := range n.Users {
@@ -217,7 +220,7 @@ func (n *node) checkSetup() error {
 	return err
 }
 
-// limits are the sliver type's limits, raised to the granted ones.
+// limits returns the sliver type with its limits raised to the granted ones.
 func (n *node) limits(t sliverType) (sliverType, error) {
 	granted, _, err := match.ParseItems(n.Granted)
 	if err != nil {
@@ -269,6 +272,8 @@ const (
 	maxCapacity = 100_000_000 // kbit/s
 )
 
+// checkInterface refuses an interface whose link the cluster cannot make on the member. Only shared VLANs need a tag:
+// bridges keep other links apart.
 func (s *settings) checkInterface(i *iface, member string) error {
 	refuse := func(format string, args ...any) error {
 		return provider.Refuse(provider.Unsupported, "link %.80s %s", i.Link, fmt.Sprintf(format, args...))
@@ -291,12 +296,7 @@ func (s *settings) checkInterface(i *iface, member string) error {
 	if _, err := i.netem(); err != nil {
 		return err
 	}
-	switch {
-	case i.VLAN != 0 && i.SharedVLAN == "":
-		return nil // the bridge keeps the link apart; no tag is needed
-	case i.SharedVLAN == "":
-		return nil
-	case s.SharedVLANs[i.SharedVLAN] == "":
+	if i.SharedVLAN != "" && s.SharedVLANs[i.SharedVLAN] == "" {
 		return refuse("names the shared VLAN %.60q, which is not in the settings of this cluster", i.SharedVLAN)
 	}
 	return nil

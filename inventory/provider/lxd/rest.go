@@ -106,7 +106,7 @@ func newClient(s settings, dir string) (*client, error) {
 	return &client{http: http.Client{Transport: transport}, base: s.Remotes[0], project: s.Project, remotes: r}, nil
 }
 
-// newLocalClient calls the server as root, at its Unix socket.
+// newLocalClient returns a client that calls the server as root, at its Unix socket.
 func newLocalClient(socket, project string) *client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -183,10 +183,11 @@ func (c *client) get(ctx context.Context, path string, query url.Values, v any) 
 // callTime bounds a call. Longer work is an operation of the server.
 const callTime = 2 * time.Minute
 
+// send sends a request, and returns the answer: an *apiError if the server refuses the request.
 func (c *client) send(ctx context.Context, r request) (a answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	resp, err := c.round(ctx, r)
+	resp, err := c.roundTrip(ctx, r)
 	if err != nil {
 		return a, err
 	}
@@ -204,8 +205,8 @@ func (c *client) send(ctx context.Context, r request) (a answer, err error) {
 	return a, nil
 }
 
-// round returns the raw answer; the caller closes its body.
-func (c *client) round(ctx context.Context, r request) (*http.Response, error) {
+// roundTrip sends a request, and returns the raw answer, whose body the caller must close.
+func (c *client) roundTrip(ctx context.Context, r request) (*http.Response, error) {
 	var body io.Reader
 	switch b := r.body.(type) {
 	case nil:
@@ -246,7 +247,7 @@ type operation struct {
 func (c *client) wait(ctx context.Context, a answer) (answer, error) {
 	path := strings.TrimPrefix(a.Operation, "/1.0/")
 	path, _, _ = strings.Cut(path, "?")
-	for n := 0; ; {
+	for failures := 0; ; { // in a row
 		var op operation
 		b, err := c.send(ctx, request{method: http.MethodGet, path: path + "/wait", query: url.Values{"timeout": {"20"}}})
 		e, reported := errors.AsType[*apiError](err)
@@ -254,11 +255,11 @@ func (c *client) wait(ctx context.Context, a answer) (answer, error) {
 		switch {
 		case isStatus(err, http.StatusNotFound):
 			return a, errLostOperation
-		case err != nil && (reported || ctx.Err() != nil || n == 5):
+		case err != nil && (reported || ctx.Err() != nil || failures == 5):
 			return a, err
 		case err != nil:
-			n++
-			pause(ctx, time.Duration(n)*200*time.Millisecond)
+			failures++
+			pause(ctx, time.Duration(failures)*200*time.Millisecond)
 			continue
 		}
 		if err := json.Unmarshal(b.Metadata, &op); err != nil {
@@ -270,7 +271,7 @@ func (c *client) wait(ctx context.Context, a answer) (answer, error) {
 		case op.StatusCode >= 400:
 			return a, &apiError{400, op.Err}
 		}
-		n = 0
+		failures = 0
 	}
 }
 

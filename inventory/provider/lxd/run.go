@@ -94,7 +94,8 @@ func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
 	return provider.WriteAnswer(out, o)
 }
 
-// get reports the nodes with these names, or all nodes.
+// get reports the nodes with these names, or all nodes. It starts the worker if there is work for it. With the site, it
+// also drains members that are not online, and for all nodes it updates the facts.
 func (p *program) get(ctx context.Context, names []string) (object, error) {
 	p.drainLostMembers(ctx)
 	if len(names) == 0 {
@@ -108,9 +109,9 @@ func (p *program) get(ctx context.Context, names []string) (object, error) {
 	}
 	all := len(names) == 0
 	var found map[string]*instance
-	// Nodes that are being made are left out, since the cluster takes long to describe an instance.
-	if asked := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return waiting[name] != nil && waiting[name].New }); all || len(asked) > 0 {
-		if found, err = p.find(ctx, asked); err == nil {
+	// New nodes that the worker makes are not looked up, since the cluster takes long to describe an instance.
+	if lookUp := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return waiting[name] != nil && waiting[name].New }); all || len(lookUp) > 0 {
+		if found, err = p.find(ctx, lookUp); err == nil {
 			err = p.findStatuses(ctx, found)
 		}
 		if err != nil {
@@ -125,7 +126,7 @@ func (p *program) get(ctx context.Context, names []string) (object, error) {
 			}
 		}
 	}
-	resources, open := []object{}, refreshing
+	resources, hasWork := []object{}, refreshing
 	for _, name := range names {
 		wanted := waiting[name]
 		r := p.report(name, wanted, found[name])
@@ -133,9 +134,9 @@ func (p *program) get(ctx context.Context, names []string) (object, error) {
 			continue
 		}
 		resources = append(resources, r)
-		open = open || wanted != nil && wanted.Failed == "" || found[name] != nil && found[name].hasOpenSteps()
+		hasWork = hasWork || wanted != nil && wanted.Failed == "" || found[name] != nil && found[name].hasOpenSteps()
 	}
-	if open {
+	if hasWork {
 		p.startWorker()
 	}
 	return object{"resources": resources}, nil
@@ -166,7 +167,7 @@ func (p *program) waiting() (all map[string]*pending, refreshing bool, err error
 // fewNames are asked for one by one; for more, all instances are listed.
 const fewNames = 8
 
-// find returns the instances of nodes, by the name of the node.
+// find returns the instances of the named nodes, or at least these, by the name of the node; all if there are no names.
 func (p *program) find(ctx context.Context, names []string) (map[string]*instance, error) {
 	found := map[string]*instance{}
 	if len(names) > 0 && len(names) <= fewNames {
@@ -197,7 +198,7 @@ func (p *program) find(ctx context.Context, names []string) (map[string]*instanc
 	return found, err
 }
 
-// report describes a node as get does. Both parameters may be nil.
+// report describes a node as get does: as it is requested by wanted, or else as the instance i is. Both may be nil.
 func (p *program) report(name string, wanted *pending, i *instance) object {
 	if wanted == nil && i == nil {
 		return object{provider.AttrName: name, provider.AttrEnsure: provider.Absent}
@@ -288,7 +289,7 @@ func orEmpty(list []string) []string {
 	return list
 }
 
-// startWorker does nothing if a worker runs.
+// startWorker starts a worker, unless one runs. It logs a failure.
 func (p *program) startWorker() {
 	release, err := p.folder.claim()
 	if err != nil {

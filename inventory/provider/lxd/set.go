@@ -48,7 +48,7 @@ func (p *program) set(ctx context.Context, updates []update, noop bool) (object,
 		return nil, err
 	}
 	r := &setCall{program: p, noop: noop, existing: existing, members: members, before: nodes, nodes: maps.Clone(nodes), absent: map[string]*node{}, refused: []object{}, links: map[string]error{}}
-	accepted := r.check(ctx, r.merge(updates))
+	accepted := r.check(ctx, r.mergeAll(updates))
 	if !noop {
 		if err := r.write(accepted); err != nil {
 			return nil, err
@@ -75,6 +75,7 @@ type setCall struct {
 	refused       []object
 }
 
+// refuse records the refusal of a node's update, and undoes its change of r.nodes.
 func (r *setCall) refuse(name string, err error) {
 	if delete(r.nodes, name); r.before[name] != nil {
 		r.nodes[name] = r.before[name]
@@ -84,9 +85,9 @@ func (r *setCall) refuse(name string, err error) {
 	r.refused = append(r.refused, entry)
 }
 
-// merge changes r.nodes, and returns the names of the nodes that it has not refused. Links need all
+// mergeAll merges the updates into r.nodes, and returns the names of the nodes that it has not refused. Links need all
 // nodes of the call, so they are checked later.
-func (r *setCall) merge(updates []update) (names []string) {
+func (r *setCall) mergeAll(updates []update) (names []string) {
 	for _, u := range updates {
 		old := r.before[u.Name]
 		n, err := merge(u, old)
@@ -106,7 +107,7 @@ func (r *setCall) merge(updates []update) (names []string) {
 	return names
 }
 
-// check returns the names that it has not refused.
+// check checks the nodes after the updates, and returns the names of those that it has not refused.
 func (r *setCall) check(ctx context.Context, names []string) []string {
 	r.ends = endsOf(r.nodes)
 	r.agreeing = r.ends
@@ -138,7 +139,7 @@ func (r *setCall) check(ctx context.Context, names []string) []string {
 			err = r.checkBridges(ctx, n)
 		}
 		if err == nil && old != nil {
-			err = sameSize(old, n)
+			err = checkFixed(old, n)
 		}
 		if err != nil {
 			r.refuse(name, err)
@@ -230,18 +231,19 @@ func (r *setCall) write(names []string) error {
 		if n == nil {
 			n = r.absent[name]
 		}
-		if err := r.folder.write(&pending{Node: *n, Since: time.Now().UTC(), New: n.Ensure == provider.Present && !isMade(r.existing, name)}); err != nil {
+		if err := r.folder.write(&pending{Node: *n, Since: time.Now().UTC(), New: n.Ensure == provider.Present && !hasInstance(r.existing, name)}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func isMade(existing []instance, id string) bool {
+// hasInstance reports whether a node has an instance, which need not be complete.
+func hasInstance(existing []instance, id string) bool {
 	return slices.ContainsFunc(existing, func(i instance) bool { return i.Name == instanceName(id) })
 }
 
-// merge returns the node as it should be; old may be nil.
+// merge returns the node as it should be after the update; old is the node before, or nil.
 func merge(u update, old *node) (*node, error) {
 	if !isID(u.Name) {
 		return nil, provider.Refuse(provider.Unknown, "%.60q is not the name of a node", u.Name)
@@ -270,14 +272,11 @@ func merge(u update, old *node) (*node, error) {
 		return nil, fmt.Errorf("an attribute has the wrong type: %w", err)
 	}
 	n.Name = u.Name
-	switch { // the same node may be requested once more
-	case old == nil:
-	case n.ReloadSerial == old.ReloadSerial && n.ChangeSerial != old.ChangeSerial: // the given steps replace the earlier ones
+	if old != nil {
 		n.Granted = granted
-	case n.ReloadSerial == old.ReloadSerial:
-		n.Setup, n.Granted = steps, granted
-	default: // a new disk, on which the given steps run
-		n.Granted = granted
+		if n.ReloadSerial == old.ReloadSerial && n.ChangeSerial == old.ChangeSerial {
+			n.Setup = steps // the same node may be requested once more
+		}
 	}
 	switch n.Ensure {
 	case provider.Absent:
@@ -292,11 +291,11 @@ func merge(u update, old *node) (*node, error) {
 }
 
 // checkMember refuses nodes on a member that is unknown, and new nodes on one that is not online.
-func checkMember(members []member, n *node, created bool) error {
+func checkMember(members []member, n *node, isNew bool) error {
 	for _, m := range members {
 		switch {
 		case m.Name != n.Component:
-		case created && !m.isOnline():
+		case isNew && !m.isOnline():
 			return provider.Refuse(provider.Full, "the member %s of the cluster is %s: %s", m.Name, m.Status, m.Message)
 		default:
 			return nil
@@ -305,8 +304,8 @@ func checkMember(members []member, n *node, created bool) error {
 	return provider.Refuse(provider.Unknown, "%s is not a member of the cluster", n.Component)
 }
 
-// sameSize refuses another type, image or member for an existing node.
-func sameSize(old, n *node) error {
+// checkFixed refuses another type, image or member for an existing node.
+func checkFixed(old, n *node) error {
 	switch {
 	case old.SliverType != n.SliverType:
 		return provider.Refuse(provider.Unsupported, "the sliver type of a node cannot be changed; remove the node first")

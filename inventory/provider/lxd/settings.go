@@ -65,7 +65,7 @@ func (s *settings) sliverType(name string) (sliverType, bool) {
 	return s.SliverTypes[i], true
 }
 
-// image is as sliverType, for an image.
+// image returns the image with the name, or the first one for an empty name.
 func (s *settings) image(name string) (image, bool) {
 	i := slices.IndexFunc(s.Images, func(m image) bool { return m.Name == name })
 	if name == "" {
@@ -154,7 +154,7 @@ func (p *parser) remotes(n *yaml.Node) {
 	}
 }
 
-// file accepts the name of a file in the folder of the settings.
+// file reads the name of a file in the folder of the settings.
 func (p *parser) file(n *yaml.Node, label string) string {
 	name := p.Text(n, label)
 	if name == "" || name[0] == '.' || strings.ContainsRune(name, '/') {
@@ -163,7 +163,7 @@ func (p *parser) file(n *yaml.Node, label string) string {
 	return name
 }
 
-// name accepts what can be a name of the cluster and a part of a path of its API.
+// name reads a name that can be a name of the cluster and a part of a path of its API.
 func (p *parser) name(n *yaml.Node, label string) string {
 	name := p.Text(n, label)
 	if !isName(name) {

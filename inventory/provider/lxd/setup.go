@@ -115,11 +115,9 @@ func Setup(ctx context.Context, o SetupOptions) error {
 				remotes = append(remotes, m.URL)
 			}
 		}
-		text := strings.Replace(settingsText, "https://127.0.0.1:8444", strings.Join(remotes, ", "), 1)
-		if err := writeFile(o.Dir, path, []byte(metadataText+"\n"+text), 0o644); err != nil {
+		if err := writeSettings(path, remotes, o); err != nil {
 			return err
 		}
-		o.Progress("wrote %s", path)
 	}
 	script := filepath.Join(o.Dir, o.Name+".prov")
 	if _, err := os.Stat(script); errors.Is(err, fs.ErrNotExist) {
@@ -131,11 +129,22 @@ func Setup(ctx context.Context, o SetupOptions) error {
 	return nil
 }
 
-// writeFile writes as the owner of the folder, who is the user that the server runs as.
+// writeSettings writes a new NAME.yaml with the URLs of the members' APIs.
+func writeSettings(path string, remotes []string, o SetupOptions) error {
+	text := strings.Replace(settingsText, "https://127.0.0.1:8444", strings.Join(remotes, ", "), 1)
+	if err := writeFile(o.Dir, path, []byte(metadataText+"\n"+text), 0o644); err != nil {
+		return err
+	}
+	o.Progress("wrote %s", path)
+	return nil
+}
+
+// writeFile writes a file as the owner of the folder dir, who is the user that the server runs as.
 func writeFile(dir, path string, text []byte, mode fs.FileMode) error {
 	return file.AsOwner(dir, func() error { return file.Write(path, text, mode) })
 }
 
+// setUpProject makes the project of the nodes if it is missing.
 func setUpProject(ctx context.Context, c *client, s settings, o SetupOptions) error {
 	config := map[string]string{
 		"features.images": "false", "features.profiles": "true", "features.storage.volumes": "true", "features.networks": "false",

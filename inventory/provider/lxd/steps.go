@@ -28,7 +28,7 @@ const (
 // steps are the steps of an instance, as its node's setup requires them.
 type steps struct {
 	journal steprunner.Journal
-	ever    []string // the items of all steps in the journal, also of those that the setup has no more
+	items   []string // of all steps in the journal, also of those that the setup has no more
 	// changed is the node of the instance with the new setup; nil if the instance has these steps.
 	changed *node
 }
@@ -37,7 +37,7 @@ type steps struct {
 func (s *steps) values() map[string]any {
 	values := map[string]any{keySteps: s.journal}
 	if s.changed != nil {
-		values[keyEver], values[keyNode] = s.ever, s.changed
+		values[keyEver], values[keyNode] = s.items, s.changed
 	}
 	return values
 }
@@ -51,26 +51,15 @@ const maxEver = 2 * steprunner.MaxStepBytes
 func stepsFor(n *node, i *instance) (steps, error) {
 	known := i.node()
 	if known == nil || known.lost || i.facts().Reloads != n.ReloadSerial {
-		return steps{journal: newJournal(n), ever: n.Setup}, nil
+		return steps{journal: newJournal(n), items: n.Setup}, nil
 	}
-	var j steprunner.Journal
-	ever := known.Setup
-	var err error
-	if text := i.Config[keyEver]; text != "" {
-		err = json.Unmarshal([]byte(text), &ever)
+	s, ok := i.recordedSteps(known)
+	if !ok { // rather than run a step twice
+		return steps{journal: steprunner.DamagedJournal(len(n.Setup), n.stage()), items: n.Setup}, nil
 	}
-	if text := i.Config[keySteps]; text != "" {
-		err = errors.Join(err, json.Unmarshal([]byte(text), &j))
-	} else if len(ever) > 0 {
-		j = newJournal(known)
-	}
-	if err != nil || len(j.Steps) != len(ever) { // rather than run a step twice
-		return steps{journal: steprunner.DamagedJournal(len(n.Setup), n.stage()), ever: n.Setup}, nil
-	}
-	s := steps{journal: j, ever: ever}
 	var before []string
-	for _, k := range j.Current() {
-		before = append(before, ever[k])
+	for _, k := range s.journal.Current() {
+		before = append(before, s.items[k])
 	}
 	if slices.Equal(before, n.Setup) {
 		return s, nil
@@ -81,7 +70,7 @@ func stepsFor(n *node, i *instance) (steps, error) {
 	}
 	from := plan.Keep(was, is)
 	var added []setup.Step
-	all, size := slices.Clone(ever), 0
+	all, size := slices.Clone(s.items), 0
 	for k, was := range from {
 		if was >= 0 {
 			continue
@@ -98,16 +87,33 @@ func stepsFor(n *node, i *instance) (steps, error) {
 	if size > maxEver {
 		return s, fmt.Errorf("the setup of the node has changed too often: its steps would have had %d bytes, and %d are possible", size, maxEver)
 	}
+	j := s.journal
 	j.Steps = slices.Clone(j.Steps)
 	if err := j.ChangeSteps(from, added, n.stage()); err != nil {
 		return s, err
 	}
 	next := *known
 	next.Setup, next.SetupStage = n.Setup, n.SetupStage
-	return steps{journal: j, ever: all, changed: &next}, nil
+	return steps{journal: j, items: all, changed: &next}, nil
 }
 
-// plainItems returns the items so that equal steps are equal texts.
+// recordedSteps returns the steps that the instance has recorded; known is its node. ok is false if the record is
+// damaged.
+func (i *instance) recordedSteps(known *node) (s steps, ok bool) {
+	s.items = known.Setup
+	var err error
+	if text := i.Config[keyEver]; text != "" {
+		err = json.Unmarshal([]byte(text), &s.items)
+	}
+	if text := i.Config[keySteps]; text != "" {
+		err = errors.Join(err, json.Unmarshal([]byte(text), &s.journal))
+	} else if len(s.items) > 0 {
+		s.journal = newJournal(known)
+	}
+	return s, err == nil && len(s.journal.Steps) == len(s.items)
+}
+
+// plainItems returns the items in one form, in which equal steps are equal texts.
 func plainItems(items []string) (list []string) {
 	for _, item := range items {
 		var o any
@@ -128,13 +134,13 @@ func newJournal(n *node) steprunner.Journal {
 	return steprunner.NewJournal(list, n.stage())
 }
 
-// journal returns the journal of stepsFor.
+// journal returns the journal of the steps that stepsFor returns.
 func journal(n *node, i *instance) steprunner.Journal {
 	s, _ := stepsFor(n, i) // the worker fails with the error
 	return s.journal
 }
 
-// stage is 0 without the attribute.
+// stage returns the highest stage of steps that may run; 0 without the attribute.
 func (n *node) stage() int {
 	stage, _ := strconv.Atoi(n.SetupStage) // checked when it was requested
 	return stage
@@ -150,10 +156,10 @@ func (i *instance) hasOpenSteps() bool {
 	return j.IsOpen()
 }
 
-// stepRunner returns nil if the node has no steps.
+// stepRunner returns the runner of the node's steps; nil if it has none.
 func (w *worker) stepRunner(n *node, i *instance) *steprunner.Runner {
 	s, _ := stepsFor(n, i) // the steps of the instance, if they cannot change
-	if len(s.ever) == 0 {
+	if len(s.items) == 0 {
 		return nil
 	}
 	return steprunner.New(&setupNode{w, n, i.Name, s}, s.journal, steprunner.Options{
@@ -189,14 +195,14 @@ type setupNode struct {
 func (s *setupNode) ShowProgress() {}
 func (s *setupNode) Wake()         {}
 
-// Save tries again, since the cluster may just choose another leader.
+// Save records the journal in the instance. It tries again, since the cluster may just choose another leader.
 func (s *setupNode) Save(j steprunner.Journal) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for n := range 3 {
 		pause(ctx, time.Duration(n)*time.Second)
 		s.steps.journal = j
-		if err = s.w.record(ctx, s.name, s.steps.values(), nil); err == nil {
+		if err = s.w.recordChanges(ctx, &instance{Name: s.name}, s.steps.values()); err == nil {
 			s.steps.changed = nil
 			return nil
 		}
@@ -210,8 +216,8 @@ func (s *setupNode) Assignments() ([]setup.Assignment, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]setup.Assignment, len(s.steps.ever))
-	for k, item := range s.steps.ever {
+	all := make([]setup.Assignment, len(s.steps.items))
+	for k, item := range s.steps.items {
 		if all[k].Step, err = setup.ParseStep(item); err != nil {
 			return nil, err
 		}
@@ -272,7 +278,7 @@ func (s *setupNode) End(ctx context.Context, n int, handle func(setup.Report)) e
 	return s.call(ctx, command{words: []string{"end", strconv.Itoa(n)}, limit: endStepTime}, handle)
 }
 
-// call passes on what the program in the node reports.
+// call runs a command in the node, and calls handle with each report of the program.
 func (s *setupNode) call(ctx context.Context, c command, handle func(setup.Report)) error {
 	c.output = func(r io.Reader) error { return setup.ReadReports(r, handle) }
 	return s.w.client.exec(ctx, s.name, c)

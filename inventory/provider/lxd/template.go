@@ -64,6 +64,8 @@ func (w *worker) template(ctx context.Context, m image, on member, clustered boo
 	return name, nil
 }
 
+// createTemplate makes a template: an instance with the image, the program and its boot service. At last it marks the
+// template as complete.
 func (w *worker) createTemplate(ctx context.Context, name string, m image, fingerprint string, query url.Values) error {
 	_, err := w.client.do(ctx, request{method: http.MethodPost, path: "instances", query: query, body: map[string]any{
 		"name": name, "type": "container", "profiles": []string{}, "ephemeral": false, "description": "Patchbay: template of nodes with the image " + m.Name,

@@ -35,9 +35,9 @@ const (
 type worker struct {
 	*program
 	tasks sync.WaitGroup
-	// slots are for nodes that are new, and changes for others. Users may have made these slow, so those
+	// creations are for nodes that are new, and changes for others. Users may have made these slow, so those
 	// that did not answer in time go on in the slots late.
-	slots, changes, late slots
+	creations, changes, late slots
 
 	mu      sync.Mutex
 	active  map[string]bool
@@ -63,7 +63,7 @@ type worker struct {
 
 func newWorker(p *program) *worker {
 	return &worker{
-		program: p, slots: newSlots(maxOnMember), changes: newSlots(maxOnMember), late: newSlots(maxLate), active: map[string]bool{}, created: map[string]bool{},
+		program: p, creations: newSlots(maxOnMember), changes: newSlots(maxOnMember), late: newSlots(maxLate), active: map[string]bool{}, created: map[string]bool{},
 		ends: map[string]context.CancelFunc{}, bridges: map[string]string{}, ports: map[string]int{}, addresses: map[netip.Addr]string{},
 	}
 }
@@ -101,6 +101,7 @@ func (p *program) version() string {
 	return fmt.Sprint(program, info.ModTime().UnixNano(), info.Size())
 }
 
+// work is Work for a worker that ends after the time idle without work, and writes to log.
 func work(ctx context.Context, dir, name string, idle time.Duration, log io.Writer) error {
 	p, err := open(dir, name)
 	if err != nil {
@@ -194,7 +195,8 @@ func (w *worker) look(ctx context.Context) (busy bool, err error) {
 	return len(w.active) > 0, nil
 }
 
-// start needs w.mu.
+// start starts the task of a node: it settles the node, and then runs its steps until another request comes. The caller
+// must hold w.mu.
 func (w *worker) start(ctx context.Context, id string) {
 	w.active[id] = true
 	w.tasks.Go(func() {
@@ -245,30 +247,30 @@ func (w *worker) logf(format string, args ...any) {
 // errAgain means that the node has come closer to what is requested, and something remains.
 var errAgain = errors.New("again")
 
-// settle brings the node to its file's state, and then removes the file. It reports whether the node
-// may have steps.
-func (w *worker) settle(ctx context.Context, id string) (steps bool) {
+// settle brings the node to its file's state, and then removes the file, or records why that is not possible. It
+// reports whether the node may have steps.
+func (w *worker) settle(ctx context.Context, id string) (mayHaveSteps bool) {
 	late := false
 	for attempt := 0; ctx.Err() == nil; {
 		wanted, err := w.folder.read(id)
 		if wanted == nil || err != nil || wanted.Failed != "" {
 			return true
 		}
-		slots := w.changes
+		chosen := w.changes
 		if wanted.New || wanted.Node.Ensure == provider.Absent && !wanted.Node.hasUninstall() {
-			slots = w.slots
+			chosen = w.creations
 		}
 		if late {
-			slots = w.late
+			chosen = w.late
 		}
-		release := slots.take(wanted.Node.Component)
+		release := chosen.take(wanted.Node.Component)
 		bounded, cancel := context.WithTimeoutCause(ctx, tryTime, fmt.Errorf("the cluster has not finished after %s", tryTime))
 		if err = w.approach(bounded, wanted); bounded.Err() != nil && ctx.Err() == nil {
 			err = context.Cause(bounded)
 		}
 		cancel()
-		release() // not during pauses
-		late = late && errors.Is(err, errAgain) || errors.Is(err, errLate)
+		release()                                                          // not during pauses
+		late = errors.Is(err, errLate) || late && errors.Is(err, errAgain) // until it is done or fails otherwise
 		switch {
 		case errors.Is(err, errAgain):
 			attempt = 0
@@ -302,7 +304,7 @@ func newSlots(onMember int) slots {
 	return slots{make(chan struct{}, maxParallel), onMember, new(sync.Map)}
 }
 
-// take waits for a slot.
+// take waits for a slot of the member, and returns the function that releases it.
 func (s slots) take(member string) (release func()) {
 	own, _ := s.ofMember.LoadOrStore(member, make(chan struct{}, s.onMember))
 	own.(chan struct{}) <- struct{}{}
