@@ -8,7 +8,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// newRandom returns numbers that depend only on the parameters; draw is the number of earlier
+// newRandom returns a source of random numbers that depend only on the parameters; draw is the number of earlier
 // operations on the component.
 func newRandom(seed uint64, component string, draw int) *rand.Rand {
 	h := fnv.New64a()
@@ -16,11 +16,11 @@ func newRandom(seed uint64, component string, draw int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, h.Sum64()+uint64(draw)))
 }
 
-// behaviour decides how an operation proceeds; the error kind is set only for a refusal. If
-// the settings configure nothing for the component, chance decides. Chance never affects a
+// chooseBehaviour decides how an operation proceeds; the error kind is set only for a refusal. If
+// the settings configure no behaviour of the component for this operation, chance decides. Chance never affects a
 // removal.
-func (s *settings) behaviour(h history, op operation, r *rand.Rand) (behaviour, provider.Kind) {
-	fall := r.Float64() // drawn in any case, so that later random numbers do not depend on the configuration
+func (s *settings) chooseBehaviour(h history, op operation, r *rand.Rand) (behaviour, provider.Kind) {
+	drawn := r.Float64() // in any case, so that later random numbers do not depend on the configuration
 	if b, kind := s.configuredBehaviour(h, op); b != normal {
 		return b, kind
 	}
@@ -28,13 +28,14 @@ func (s *settings) behaviour(h history, op operation, r *rand.Rand) (behaviour, 
 		return normal, ""
 	}
 	for _, b := range behaviours {
-		if fall -= s.Chance[b]; fall < 0 {
+		if drawn -= s.Chance[b]; drawn < 0 {
 			return b, ""
 		}
 	}
 	return normal, ""
 }
 
+// configuredBehaviour returns the behaviour that the settings configure for the component and operation, or normal.
 func (s *settings) configuredBehaviour(h history, op operation) (behaviour, provider.Kind) {
 	for _, c := range s.Components {
 		if c.Name == h.Component && c.isMisbehaving(op, h.Bad) {
@@ -44,6 +45,7 @@ func (s *settings) configuredBehaviour(h history, op operation) (behaviour, prov
 	return normal, ""
 }
 
+// duration returns how long the operations take together, with the jitter and the behaviour b.
 func (s *settings) duration(r *rand.Rand, b behaviour, ops ...operation) time.Duration {
 	var d float64
 	for _, op := range ops {

@@ -48,6 +48,7 @@ type node struct {
 	Port  int `json:"port"`
 }
 
+// isGone reports whether the node was removed or has vanished.
 func (n *node) isGone(now time.Time) bool {
 	if n.Doing == opRemove && n.Fails == "" && !now.Before(n.ReadyAt) {
 		return true
@@ -114,6 +115,7 @@ func (n *node) report(now time.Time, domain string) provider.Resource {
 	return r
 }
 
+// ports returns the items of "interfaces" with their hardware addresses and emulators.
 func (n *node) ports() []string {
 	all := make([]string, 0, len(n.Interfaces))
 	for _, text := range n.Interfaces {
@@ -133,8 +135,8 @@ func (n *node) ports() []string {
 	return all
 }
 
-// hardwareAddress depends only on the node and its interface. The first octet marks the
-// address as locally administered.
+// hardwareAddress returns an address that depends only on the node and its interface. The first octet marks it as
+// locally administered.
 func hardwareAddress(node, clientID string) string {
 	sum := sha256.Sum256([]byte("interface " + clientID + " of " + node))
 	return net.HardwareAddr(append([]byte{0x02}, sum[:5]...)).String()
@@ -159,7 +161,7 @@ var ranges = []struct {
 	{"192.0.2.1", 254}, {"198.51.100.1", 254}, {"203.0.113.1", 254}, {"198.18.0.1", 131_070},
 }
 
-// address reuses the last range for numbers beyond its end.
+// address returns the address of a node by its place. Places beyond the last range begin there again.
 func address(place int) string {
 	for i, r := range ranges {
 		if place < r.size || i == len(ranges)-1 {

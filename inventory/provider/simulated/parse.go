@@ -14,14 +14,14 @@ import (
 	"patchbay/schemas/yamlfile"
 )
 
-const shown = 5
+const shown = 5 // mistakes in an error
 
 type parser struct {
 	yamlfile.Reader
 	settings
 }
 
-// parseSettings keeps the defaults of missing keys. The error is one line with the first
+// parseSettings reads the settings in text. Missing keys have their defaults. The error is one line with the first
 // mistakes, each beginning with FILE:LINE.
 func parseSettings(text []byte, file string) (settings, error) {
 	p := &parser{yamlfile.Reader{File: file}, defaults()}
@@ -42,7 +42,7 @@ func parseSettings(text []byte, file string) (settings, error) {
 	return p.settings, errors.New(strings.Join(all, "; "))
 }
 
-// top ignores the key "provider", which holds the metadata.
+// top reads the keys of the file. It ignores the key "provider", which holds the metadata.
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{"domain", "timing", "jitter", "seed", "slow_factor", "lose_after", "components", "chance", "provider"}
 	p.Fields(n, "the file", keys, func(key string, n *yaml.Node) {
@@ -75,12 +75,14 @@ func (p *parser) top(n *yaml.Node) {
 	})
 }
 
+// fields is Fields that accepts a missing value.
 func (p *parser) fields(n *yaml.Node, label string, keys []string, f func(key string, n *yaml.Node)) {
 	if !yamlfile.IsNull(n) {
 		p.Fields(n, label, keys, f)
 	}
 }
 
+// component reads an entry of components, and adds it unless it has a mistake.
 func (p *parser) component(item *yaml.Node) {
 	var c component
 	before := p.Mistakes()
@@ -121,7 +123,7 @@ func (p *parser) component(item *yaml.Node) {
 	}
 }
 
-// chance requires that the sum of the chances does not exceed 1.
+// chance reads the chances of the behaviours, whose sum must not exceed 1.
 func (p *parser) chance(n *yaml.Node) {
 	sum, before := 0.0, p.Mistakes()
 	p.Chance = map[behaviour]float64{}
@@ -134,7 +136,7 @@ func (p *parser) chance(n *yaml.Node) {
 	}
 }
 
-// choose records a mistake and returns "" if the value is not allowed.
+// choose reads one of the allowed values. For another value it records a mistake and returns "".
 func choose[T ~string](p *parser, n *yaml.Node, label string, allowed []T) T {
 	if n = yamlfile.Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(allowed, T(n.Value)) {
 		return T(n.Value)
@@ -143,7 +145,7 @@ func choose[T ~string](p *parser, n *yaml.Node, label string, allowed []T) T {
 	return ""
 }
 
-// number records a mistake and returns lowest if the value is not in the range.
+// number reads a number in the range. For another value it records a mistake and returns lowest.
 func (p *parser) number(n *yaml.Node, label string, lowest, highest float64) float64 {
 	f, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || !(f >= lowest && f <= highest) {

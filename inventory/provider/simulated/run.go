@@ -65,7 +65,7 @@ func Run(dir, name, argument string, input io.Reader, output io.Writer) error {
 
 type object map[string]any
 
-// get returns all nodes if names is empty.
+// get returns the answer to a get of the named nodes; of all nodes if names is empty.
 func (s *simulation) get(names []string) object {
 	st, err := openState(s.state, false)
 	if err != nil {

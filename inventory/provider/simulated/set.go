@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"patchbay/inventory/provider"
-	plan "patchbay/rspec/step"
+	setup "patchbay/rspec/step"
 )
 
 type update = provider.CallUpdate[provider.Requested]
@@ -62,8 +62,8 @@ func (s *simulation) set(updates []update, noop bool) object {
 	return object{"changes": changes}
 }
 
-// seed returns the seed in the settings, or else the seed in the log. If there is neither,
-// seed adds a new one to the log.
+// seed sets st.seed to the seed in the settings, unless that is 0. Otherwise the seed of the log stays. If there is
+// neither, seed adds a new one to the log.
 func (s *simulation) seed(st *state) error {
 	switch {
 	case s.Seed != 0:
@@ -74,7 +74,7 @@ func (s *simulation) seed(st *state) error {
 	return nil
 }
 
-// refusal treats an empty kind as forbidden.
+// refusal returns the error of a simulated refusal. An empty kind means forbidden.
 func refusal(component string, op operation, kind provider.Kind) error {
 	switch kind {
 	case provider.Unknown:
@@ -87,9 +87,9 @@ func refusal(component string, op operation, kind provider.Kind) error {
 	return provider.Refuse(provider.Forbidden, "%s is not permitted to %s; this refusal is simulated", component, failedAction[op])
 }
 
-// accept applies one update. It returns the entry for the answer, and the behaviour with which
-// the whole call ends. The entry is nil if there is nothing to do. A dry run hangs or dies
-// only if the settings configure this for the operation probe.
+// accept applies one update, and appends the result to the log, also in a dry run, whose caller does not save the
+// log. It returns the entry for the answer, and the behaviour with which the whole call ends. The entry is nil if
+// there is nothing to do. A dry run hangs or dies only if the settings configure this for the operation probe.
 func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (object, behaviour, error) {
 	old := st.nodes[u.Name]
 	if old != nil && old.isGone(now) {
@@ -102,22 +102,23 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	h := st.histories[n.Component]
 	h.Component = n.Component
 	r := newRandom(st.seed, h.Component, h.Draws)
-	b, kind := s.behaviour(h, ops[0], r)
+	b, kind := s.chooseBehaviour(h, ops[0], r)
 	lasts := s.duration(r, b, ops...)
 	h.Draws++
 	draw := func(kind string) (time.Duration, behaviour) {
 		op := opExecute
-		if kind == plan.Install {
+		if kind == setup.Install {
 			op = opInstall
 		}
 		b, _ := s.configuredBehaviour(h, op)
 		return s.duration(r, b, op), b
 	}
-	end, misbehaves := b, b != normal
-	if c, ok := s.probeBehaviour(n.Component); noop && ok {
-		b, end, kind = c.Behaviour, c.Behaviour, c.Kind
-	} else if noop {
+	end, misbehaves := b, b != normal // end is for the whole call
+	if noop {
 		end = normal
+		if c, ok := s.probeBehaviour(n.Component); ok {
+			b, end, kind = c.Behaviour, c.Behaviour, c.Kind
+		}
 	}
 	if b != refuse && b != hang {
 		if old == nil {
@@ -177,9 +178,9 @@ func (n *node) endSteps(previous *node, op operation, now time.Time, draw draw) 
 	if previous.Power == provider.On && previous.Fails == "" && !previous.ReadyAt.After(begins) {
 		switch op {
 		case opStop:
-			begins, misbehaves = n.runOperation(plan.Stop, begins, draw)
+			begins, misbehaves = n.runOperation(setup.Stop, begins, draw)
 		case opRemove:
-			begins, misbehaves = n.runOperation(plan.Uninstall, begins, draw)
+			begins, misbehaves = n.runOperation(setup.Uninstall, begins, draw)
 		}
 	}
 	if op == opStop || op == opRestart || op == opRemove {
@@ -245,6 +246,7 @@ func next(current *node, u update) (*node, []operation, error) {
 	return change(current, u)
 }
 
+// change returns an existing node with the requested changes, and the operations that they need.
 func change(current *node, u update) (*node, []operation, error) {
 	w, n := u.Should, *current
 	var ops []operation
@@ -273,6 +275,7 @@ func change(current *node, u update) (*node, []operation, error) {
 	return &n, ops, nil
 }
 
+// newNode returns a new node as requested, and the operations that create it.
 func newNode(u update) (*node, []operation, error) {
 	w := u.Should
 	if w.Ensure == nil {
@@ -295,23 +298,25 @@ func newNode(u update) (*node, []operation, error) {
 	return n, []operation{opMake}, nil
 }
 
+// changesOther reports whether the request changes an attribute that needs no operation of its own.
 func changesOther(w provider.Requested, current *node) bool {
 	return differs(w.Hostname, current.Hostname) || differs(w.ClientID, current.ClientID) ||
 		differs(w.SliceURN, current.SliceURN) || differs(w.SliverURN, current.SliverURN) || differs(w.RestartSerial, current.RestartSerial) || differs(w.SetupStage, current.SetupStage) || differs(w.ChangeSerial, current.ChangeSerial) ||
 		w.Interfaces != nil && !slices.Equal(*w.Interfaces, current.Interfaces)
 }
 
-// differs returns false if requested is nil.
+// differs reports whether an attribute is requested with another value than the current one.
 func differs(requested *string, current string) bool {
 	return requested != nil && *requested != current
 }
 
-// renames allows a change of an empty name, because an earlier version of this program stored
-// nodes without names.
+// renames reports whether a request changes a name. An empty one may change, because an earlier version of this
+// program stored nodes without names.
 func renames(requested *string, current string) bool {
 	return current != "" && differs(requested, current)
 }
 
+// assign sets the attributes of n that are requested, except the steps.
 func (n *node) assign(w provider.Requested) {
 	for to, from := range map[*string]*string{
 		&n.Component: w.Component, &n.SliverType: w.SliverType, &n.Image: w.Image, &n.Hostname: w.Hostname,

@@ -88,7 +88,7 @@ func defaults() settings {
 	}
 }
 
-// readSettings uses the default of each missing setting, and all defaults without a file. The
+// readSettings reads the settings at path. A missing setting has its default, and without a file all have. The
 // error is one line, and names the file without its folder, because experimenters may see it.
 func readSettings(path string) (settings, error) {
 	text, err := os.ReadFile(path)
@@ -105,6 +105,7 @@ func readSettings(path string) (settings, error) {
 	return parseSettings(text, file)
 }
 
+// probeBehaviour returns the entry for dry runs on the component; ok is false if there is none.
 func (s *settings) probeBehaviour(name string) (c component, ok bool) {
 	for _, c := range s.Components {
 		if c.Name == name && slices.Contains(c.On, opProbe) {
@@ -114,8 +115,8 @@ func (s *settings) probeBehaviour(name string) (c component, ok bool) {
 	return component{}, false
 }
 
-// isMisbehaving requires count to be the number of earlier operations in which the component
-// misbehaved.
+// isMisbehaving reports whether the component misbehaves in the operation. count is the number of earlier operations
+// in which it misbehaved.
 func (c component) isMisbehaving(op operation, count int) bool {
 	if c.Times > 0 && count >= c.Times {
 		return false

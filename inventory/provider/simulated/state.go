@@ -82,7 +82,7 @@ func (s *state) close() error { return s.lock.Close() }
 
 func (s *state) path() string { return filepath.Join(s.dir, "log") }
 
-// read accepts a missing log as empty, and ignores an incomplete last line.
+// read reads the log. A missing log is empty, and an incomplete last line is ignored.
 func (s *state) read() error {
 	text, err := os.ReadFile(s.path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -110,6 +110,7 @@ func (s *state) read() error {
 	}
 }
 
+// apply makes the change that a line of the log describes.
 func (s *state) apply(l line) {
 	if l.Seed != 0 {
 		s.seed = l.Seed
@@ -122,6 +123,7 @@ func (s *state) apply(l line) {
 	}
 }
 
+// append applies a line, and keeps it for save.
 func (s *state) append(l line) error {
 	b, err := json.Marshal(l)
 	if err != nil {
@@ -133,7 +135,8 @@ func (s *state) append(l line) error {
 	return nil
 }
 
-// save does not sync the file, because a simulation may lose its nodes at a power failure.
+// save appends the pending lines to the log, and compacts a log with mostly outdated lines. It does not sync the file,
+// because a simulation may lose its nodes at a power failure.
 func (s *state) save(now time.Time) error {
 	if len(s.pending) == 0 {
 		return nil
@@ -157,6 +160,7 @@ func (s *state) save(now time.Time) error {
 	return f.Close()
 }
 
+// live returns the nodes that exist, by name.
 func (s *state) live(now time.Time) []*node {
 	var all []*node
 	for _, n := range s.nodes {
@@ -168,6 +172,7 @@ func (s *state) live(now time.Time) []*node {
 	return all
 }
 
+// compact replaces the log by one without outdated lines.
 func (s *state) compact(now time.Time) error {
 	short := &state{dir: s.dir, nodes: map[string]*node{}, histories: map[string]history{}}
 	all := []line{{Seed: s.seed}}
