@@ -105,6 +105,8 @@ func (s *suite) interruptAfter(does string, u provider.Update, d time.Duration) 
 	return nil
 }
 
+// clear removes a node after a failed step, also after an interruption. From then on s.ctx does not end with the
+// caller's context.
 func (s *suite) clear(name string) {
 	s.progress("clean up")
 	s.ctx = context.WithoutCancel(s.ctx)

@@ -57,6 +57,7 @@ var consequences = map[string]string{
 	provider.AttrMessage:       "users do not learn why a node failed",
 }
 
+// checkAttributes checks the declared attributes, and notes what is missing without others.
 func (s *suite) checkAttributes() {
 	if s.p.Type != provider.TypeNode {
 		s.note(ruleAttributes, "the type is %s; only the rules for all types are checked", s.p.Type)
@@ -97,7 +98,8 @@ func (s *suite) checkAttributes() {
 	}
 }
 
-// sameType ignores the order of an enum's options and allows additional ones.
+// sameType reports whether the type got can stand for want: an enum may have its options in another order, and
+// additional ones.
 func sameType(got, want string) bool {
 	a, err1 := provider.ParseType(got)
 	b, err2 := provider.ParseType(want)

@@ -19,7 +19,7 @@ func (s *suite) get(names ...string) (map[string]provider.Result, error) {
 	return s.p.Get(s.ctx, names)
 }
 
-// getAll sets ok to false if the get fails. If the provider reports that it cannot list its
+// getAll gets all resources. ok is false if that fails. If the provider reports that it cannot list its
 // resources, found is nil and ok is true.
 func (s *suite) getAll() (found map[string]provider.Result, ok bool) {
 	found, err := s.get()

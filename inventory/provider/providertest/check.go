@@ -21,7 +21,7 @@ func Check(ctx context.Context, p *provider.Provider, o Options) []Finding {
 	return s.run(s.check)
 }
 
-// check ends early if a failed check prevents the later ones.
+// check makes all checks that change nothing. It ends early if a failed check prevents the later ones.
 func (s *suite) check() {
 	s.progress("check the metadata")
 	s.checkAttributes()
@@ -38,7 +38,8 @@ func (s *suite) check() {
 	s.checkNoop()
 }
 
-// checkGet reports whether get works well enough for further checks.
+// checkGet checks a get of all resources, of some and of an unused name. It reports whether get works well enough for
+// further checks.
 func (s *suite) checkGet() bool {
 	all, ok := s.getAll()
 	if !ok {
@@ -69,6 +70,7 @@ func (s *suite) checkGet() bool {
 	return true
 }
 
+// checkMany makes several gets at once, and one with the maximal number of names.
 func (s *suite) checkMany() {
 	var calls sync.WaitGroup
 	for range 4 {
@@ -144,8 +146,8 @@ func (s *suite) checkBatch(single provider.Change) {
 	}
 }
 
-// dryRun checks that the dry run changed nothing. The error means that the call or the get after
-// it failed.
+// dryRun makes a dry run of an update, checks that it changed nothing, and returns the change in the answer. The error
+// means that the call or the get after it failed.
 func (s *suite) dryRun(u provider.Update) (provider.Change, error) {
 	changes, err := s.set(true, u)
 	seen := s.checkNothingChanged(u)
@@ -226,7 +228,7 @@ func firstNames(made []provider.Update) string {
 	return strings.Join(names, ", ")
 }
 
-// differs compares only attributes of kind rw.
+// differs reports whether two resources differ in attributes of kind rw.
 func (s *suite) differs(a, b provider.Resource) bool {
 	if provider.Gone(a) || provider.Gone(b) {
 		return provider.Gone(a) != provider.Gone(b)

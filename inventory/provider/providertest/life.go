@@ -46,6 +46,8 @@ func Life(ctx context.Context, p *provider.Provider, o Options) []Finding {
 	})
 }
 
+// runLife does the steps of Life with one node, and the checks that belong to a step. After a step that fails, it
+// removes the node and ends.
 func (s *suite) runLife() {
 	made := s.newUpdate(s.o.Node)
 	if s.acceptsProperties {
@@ -154,7 +156,8 @@ func (s *suite) request(does, name string, expected provider.Resource) error {
 // betweenGets is the pause between two gets while a set runs.
 const betweenGets = 10 * time.Millisecond
 
-// apply gets the node repeatedly while the set runs, and each get must succeed.
+// apply makes a set, and returns the change in its answer. While the set runs, it gets the node repeatedly, and each
+// get must succeed.
 func (s *suite) apply(does string, u provider.Update) (provider.Change, error) {
 	var beside sync.WaitGroup
 	done := make(chan struct{})
@@ -211,6 +214,7 @@ func (s *suite) checkChange(does string, u provider.Update, c provider.Change) b
 	return true
 }
 
+// compareDryRun records a finding if the dry run and the set of an update had different answers.
 func (s *suite) compareDryRun(does string, u provider.Update, dry, c provider.Change) {
 	if dry.Err != nil {
 		s.wrong(ruleNoop, "%s: the dry run answered the error %q, but the real run succeeded; give both the same answer", does, detail(dry.Err))
@@ -238,7 +242,7 @@ func equal(attribute string, a, b provider.Value) bool {
 	return len(provider.Diff(as, bs)) == 0 && len(provider.Diff(bs, as)) == 0
 }
 
-// getNode returns an empty resource for an error of kind Unknown. For any other error it records
+// getNode gets a node. It returns an empty resource for an error of kind Unknown. For any other error it records
 // a finding and returns errEnd.
 func (s *suite) getNode(does, name string) (provider.Resource, error) {
 	got, err := s.get(name)
@@ -287,7 +291,7 @@ func (s *suite) await(does, name string, expected provider.Resource) error {
 	}
 }
 
-// checkEndpoints expects a node in its desired state. The node must report the attribute "login"
+// checkEndpoints checks a node in its desired state. It must report the attribute "login"
 // while it is on, and must not report it while it is off.
 func (s *suite) checkEndpoints(name string, r provider.Resource) {
 	s.checkNode(name, r)

@@ -64,7 +64,7 @@ func (s *suite) checkServices(name string, setup []string) error {
 		}
 		if !going {
 			for i := range plainSteps {
-				s.checkEnd(setup[i], all[i].State, all[i].Exit)
+				s.checkStepEnd(setup[i], all[i].State, all[i].Exit)
 			}
 			return nil
 		}
@@ -78,9 +78,9 @@ func (s *suite) checkServices(name string, setup []string) error {
 	}
 }
 
-// checkEnd requires exit status 0 for the item succeeds, and another exit status for the item
-// fails.
-func (s *suite) checkEnd(step string, state am.StepState, exit int) {
+// checkStepEnd requires that the step succeeds is done with exit status 0, and that the step fails has failed with
+// another.
+func (s *suite) checkStepEnd(step string, state am.StepState, exit int) {
 	switch {
 	case step == succeeds && (state != am.StepDone || exit != 0):
 		s.wrong(ruleServices, "the command true is reported as %s, with exit %d", state, exit)
