@@ -31,6 +31,7 @@ type place struct {
 	name, socket string
 }
 
+// add adds the flag with the name to a command.
 func (p *place) add(c *cobra.Command) {
 	c.Flags().StringVar(&p.name, "name", "lxd", "name of this provider: the name of its file without .prov")
 }
@@ -47,9 +48,9 @@ func (p *place) dir(site string) (string, error) {
 	return dir, nil
 }
 
-// enter is as dir, and gives up root for the owner of the folder, who is the user that the server
-// runs as. So the server can change the files that this process makes.
-func (p *place) enter(site string) (string, error) {
+// dirAsOwner returns the folder of providers of a site. If root calls it, the process becomes one of the folder's owner,
+// who is the user that the server runs as. So the server can change the files that this process makes.
+func (p *place) dirAsOwner(site string) (string, error) {
 	dir, err := p.dir(site)
 	if err != nil {
 		return "", err
@@ -61,7 +62,7 @@ func (p *place) enter(site string) (string, error) {
 	return dir, errors.Join(syscall.Setgroups(nil), syscall.Setgid(gid), syscall.Setuid(uid))
 }
 
-// progress prints each line that it is called with.
+// progress returns a function that prints each line that it is called with.
 func progress(c *cobra.Command) func(format string, args ...any) {
 	return func(format string, args ...any) { fmt.Fprintf(c.OutOrStdout(), format+"\n", args...) }
 }
@@ -107,7 +108,7 @@ are. Then run patchbay reload. With --replace, write a new inventory with the im
 of NAME.yaml, and keep the former one as inventory.yaml.old.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			dir, err := p.enter(args[0])
+			dir, err := p.dirAsOwner(args[0])
 			if err != nil {
 				return err
 			}
@@ -129,7 +130,7 @@ member with a link between them all, check it, and remove the nodes again. The e
 nodes can run there.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			dir, err := p.enter(args[0])
+			dir, err := p.dirAsOwner(args[0])
 			if err != nil {
 				return err
 			}
@@ -163,7 +164,7 @@ func metricsCommand() *cobra.Command {
 		Short: "Print the state of the cluster for Prometheus",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			dir, err := p.enter(args[0])
+			dir, err := p.dirAsOwner(args[0])
 			if err != nil {
 				return err
 			}
