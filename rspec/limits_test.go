@@ -97,7 +97,7 @@ func TestTwoRequestsAreJudgedAtOneTime(t *testing.T) {
 	if cap(schemaChecks.slots) != 2 || schemaChecks.maxWait <= 0 {
 		t.Errorf("%d at one time, for %v", cap(schemaChecks.slots), schemaChecks.maxWait)
 	}
-	g := semaphore{make(chan struct{}, 2), time.Millisecond}
+	g := semaphore{make(chan struct{}, 2), 100 * time.Millisecond}
 	third := true
 	g.run(func() {
 		g.run(func() { third = g.run(func() {}) })
