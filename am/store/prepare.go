@@ -17,9 +17,10 @@ var ErrContended = errors.New("other changes kept changing what the decision dep
 const (
 	// maxAttempts limits how often a long decision is prepared.
 	maxAttempts = 8
-	// maxRecent limits the recent operations, in memory. A decision whose preparation took longer
-	// than these is prepared again.
-	maxRecent = 1 << 14
+	// maxRecent limits the recent operations, and maxRecentBytes their keys and values, in memory. A
+	// decision whose preparation took longer than these is prepared again.
+	maxRecent      = 1 << 14
+	maxRecentBytes = 16 << 20
 )
 
 // errStale is the answer for a prepared decision that depends on something that has changed.
@@ -160,6 +161,7 @@ func (v *View) CalendarOf(concerns func(*am.Hold) bool, f func(*am.Hold) bool) e
 // recent has the operations of the last revisions, oldest first.
 type recent struct {
 	list  []recentOp
+	bytes int // of the keys and values in list
 	since Rev // it has all operations after this revision
 }
 
@@ -168,26 +170,35 @@ type recentOp struct {
 	op
 }
 
+func (o *recentOp) size() int { return len(o.key) + len(o.value) }
+
 func (r *recent) add(rev Rev, ops []op) {
 	for _, o := range ops {
 		if o.bucket != calendarBucket {
 			o.value = nil // only the values of the calendar are compared
 		}
 		r.list = append(r.list, recentOp{rev, o})
+		r.bytes += r.list[len(r.list)-1].size()
 	}
-	if half := len(r.list) - maxRecent/2; len(r.list) > maxRecent {
-		r.since = r.list[half-1].rev
-		r.list = append([]recentOp(nil), r.list[half:]...)
+	if len(r.list) <= maxRecent && r.bytes <= maxRecentBytes {
+		return
 	}
+	n := 0
+	for ; len(r.list)-n > maxRecent/2 || r.bytes > maxRecentBytes/2; n++ {
+		r.since = r.list[n].rev
+		r.bytes -= r.list[n].size()
+	}
+	r.list = append([]recentOp(nil), r.list[n:]...)
 }
 
 // removeAfter removes the operations of revisions that were not written.
 func (r *recent) removeAfter(rev Rev) {
 	n := len(r.list)
-	for n > 0 && r.list[n-1].rev > rev {
-		n--
+	for ; n > 0 && r.list[n-1].rev > rev; n-- {
+		r.bytes -= r.list[n-1].size()
 	}
-	r.list = r.list[:n]
+	clear(r.list[n:])
+	r.list, r.since = r.list[:n], min(r.since, rev)
 }
 
 // allows reports whether nothing has changed on which p depends.

@@ -160,3 +160,20 @@ func TestPreparedErrors(t *testing.T) {
 		t.Errorf("slivers %v", got)
 	}
 }
+
+// TestRecentOperationsTakeLittleMemory adds operations with large entries of the calendar, and then
+// removes those of a write that failed.
+func TestRecentOperationsTakeLittleMemory(t *testing.T) {
+	var r recent
+	large := []op{{calendarBucket, []byte("pc1"), make([]byte, 1<<20)}, {string(Slivers), []byte("a"), make([]byte, 1<<20)}}
+	for rev := Rev(1); rev <= 100; rev++ {
+		r.add(rev, large)
+		if size := r.bytes; size > maxRecentBytes || size < maxRecentBytes/2-1<<20 && rev > maxRecentBytes>>20 {
+			t.Fatalf("revision %d: %d bytes", rev, size)
+		}
+	}
+	r.removeAfter(50)
+	if len(r.list) > 0 || r.bytes != 0 || !r.allow(&prepared{base: 50}) || r.allow(&prepared{base: 49}) {
+		t.Errorf("after revision 50 there are %d operations with %d bytes, complete since %d", len(r.list), r.bytes, r.since)
+	}
+}
