@@ -192,8 +192,10 @@ func (c *Companion) Answers(ctx context.Context) error {
 	return err
 }
 
-// hasChanged reports whether a value of the settings is another one now.
-func (c *Companion) hasChanged(now *Companion) bool { return !reflect.DeepEqual(c.values, now.values) }
+// hasChanged reports whether a value of the settings, or the command, is another one now.
+func (c *Companion) hasChanged(now *Companion) bool {
+	return !reflect.DeepEqual(c.values, now.values) || !slices.Equal(c.Command, now.Command)
+}
 
 // longestPause is the longest pause before the restart of a service that ends again and again.
 const longestPause = time.Minute

@@ -487,6 +487,39 @@ func TestReloadRestartsATestbedWithChangedSettings(t *testing.T) {
 	}
 }
 
+// TestDecisionsDoNotWaitForADescription looks up a provider, as decisions do, while a reload waits for the
+// provider's description. The service of the provider has another command then.
+func TestDecisionsDoNotWaitForADescription(t *testing.T) {
+	s := newStandIn(t, "")
+	const metadata = "provider:\n  type: node\n  invoke: json\n  suitable: true\n  attributes: {name: {type: string}}\n  service: [/bin/true, up]\n"
+	if err := os.WriteFile(s.list[0].File, []byte(metadata), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "local.prov"), []byte("#!/bin/sh\n: >asked\nwhile [ ! -e answer ]; do sleep 0.02; done\necho 'settings: {}'\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	type result struct {
+		list []changedCompanion
+		err  error
+	}
+	done := make(chan result, 1)
+	s.list[0].Settings.Instance, s.list[0].values = "", map[string]any{}
+	s.handled[s.list[0]] = &handledCompanion{}
+	s.handled[s.list[0]].own.Store(true)
+	go func() { list, err := s.changed(s.dir); done <- result{list, err} }()
+	wait.Until(t, "the provider is asked", func() bool { _, err := os.Stat(filepath.Join(s.dir, "asked")); return err == nil })
+	s.awaitStart(func(string) (dryrun.Provider, bool) { return prompt{}, true })("local")
+	if len(done) > 0 {
+		t.Error("the decision has waited")
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "answer"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-done; r.err != nil || len(r.list) != 1 || r.list[0].now.Command[0] != "/bin/true" {
+		t.Errorf("changed: %v, %v", r.list, r.err)
+	}
+}
+
 // TestATestbedComesAndGoesWithTheInventory checks that a testbed is started when a later
 // inventory names it, and stopped only when no sliver needs it any more.
 func TestATestbedComesAndGoesWithTheInventory(t *testing.T) {

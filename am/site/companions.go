@@ -36,7 +36,8 @@ type companions struct {
 	running sync.WaitGroup
 	started chan struct{} // closed when start returns
 
-	mu      sync.Mutex // guards the fields below
+	mu sync.Mutex // guards the fields below
+	// list is not changed in place.
 	list    []*Companion
 	handled map[*Companion]*handledCompanion // the services that startNew has handled
 	ctx     context.Context                  // the context of all services; nil before start
@@ -191,12 +192,13 @@ type changedCompanion struct {
 	own         bool // this process runs it
 }
 
-// changed returns the companions whose settings have changed since they were started. It fails if the
-// settings are wrong, or name another instance.
+// changed returns the companions whose settings or command have changed since they were started. It
+// fails if the settings are wrong, or name another instance.
 func (r *companions) changed(providers string) (list []changedCompanion, err error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, t := range r.list {
+	present := r.list
+	r.mu.Unlock() // decisions must not wait for the providers
+	for _, t := range present {
 		now, wrong := OpenCompanion(context.Background(), providers, t.Provider)
 		switch {
 		case wrong != nil:
@@ -205,7 +207,9 @@ func (r *companions) changed(providers string) (list []changedCompanion, err err
 		case now.Settings.Instance != t.Settings.Instance:
 			err = errors.Join(err, fmt.Errorf("%s: instance is %s, but the served one is %s, and its nodes would be lost; set it back", t.File, now.Settings.Instance, t.Settings.Instance))
 		default:
+			r.mu.Lock()
 			h := r.handled[t]
+			r.mu.Unlock()
 			c := changedCompanion{now, t, h != nil && h.own.Load()}
 			if c.own || now.Settings.Outdated {
 				list = append(list, c)
