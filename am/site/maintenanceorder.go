@@ -99,15 +99,19 @@ type maintenanceEndpoint struct {
 }
 
 func (e *maintenanceEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var o MaintenanceOrder
+	if r.Method == http.MethodPost {
+		if err := operate.ReadOrder(w, r, maxMaintenanceOrder, &o); err != nil {
+			operate.Fail(w, err)
+			return
+		}
+	}
 	e.one.Lock()
 	defer e.one.Unlock()
 	var answer any
 	var err error
 	if r.Method == http.MethodPost {
-		var o MaintenanceOrder
-		if err = operate.ReadOrder(w, r, maxMaintenanceOrder, &o); err == nil {
-			answer, err = e.carryOut(context.WithoutCancel(r.Context()), &o)
-		}
+		answer, err = e.carryOut(context.WithoutCancel(r.Context()), &o)
 	} else {
 		answer, err = e.state(r.Context())
 	}

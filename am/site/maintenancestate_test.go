@@ -1,6 +1,9 @@
 package site
 
 import (
+	"context"
+	"io"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -55,4 +58,25 @@ func TestWhoReachesIntoMaintenance(t *testing.T) {
 	if s.Slivers != 6 || s.Slices != 4 || s.Reserved != 1 {
 		t.Errorf("%d slivers of %d slices, and %d reserved", s.Slivers, s.Slices, s.Reserved)
 	}
+}
+
+// TestASlowOrderDelaysNoOther reads the state while an order arrives.
+func TestASlowOrderDelaysNoOther(t *testing.T) {
+	e := &maintenanceEndpoint{state: func(context.Context) (MaintenanceState, error) { return MaintenanceState{}, nil }}
+	body, client := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", maintenancePath, body))
+		close(ended)
+	}()
+	if _, err := client.Write([]byte("{")); err != nil { // it reads the order
+		t.Fatal(err)
+	}
+	if !e.one.TryLock() {
+		t.Error("the order holds the lock")
+	} else {
+		e.one.Unlock()
+	}
+	client.Close()
+	<-ended
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 )
 
 func TestChangeKeepsWhatItDoesNotTouch(t *testing.T) {
@@ -194,4 +195,21 @@ func TestNothingIsWrittenThatIsNotReadAgain(t *testing.T) {
 	if _, err := Read(file); err == nil || !strings.Contains(err.Error(), "it is larger than 1 MiB") {
 		t.Errorf("one that is too large is read: %v", err)
 	}
+}
+
+// TestChangeDoesNotWaitForEver holds the lock, as any user can who may read the folder.
+func TestChangeDoesNotWaitForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, err := os.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Change(filepath.Join(dir.Name(), "maintenance.yaml"), func(*Draft) error { return nil }); err == nil || !strings.Contains(err.Error(), "another program holds the lock") {
+			t.Errorf("changed in spite of the lock: %v", err)
+		}
+	})
 }
