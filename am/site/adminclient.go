@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -200,7 +201,7 @@ func (h AdminClient) exchange(ctx context.Context, q query, answer any) (served 
 	case err == nil || !r.served || isRefused || isUnreadable && !q.isOrder:
 		return r.served, err
 	case r.sent && q.isOrder:
-		return true, unknownResult(ctx, h.Config, err)
+		return true, unknownResult(ctx, h.Config, q.path, err)
 	}
 	return true, askError(ctx, socketPath(h.Config), err)
 }
@@ -362,9 +363,13 @@ func isNotRunning(err error) bool {
 }
 
 // unknownResult is the error for an order that the site has received but not answered.
-func unknownResult(ctx context.Context, c *Config, err error) error {
+func unknownResult(ctx context.Context, c *Config, path string, err error) error {
+	check := []string{"journal", "--since", "10m"}
+	if what, ok := strings.CutPrefix(path, authorityPath); ok { // the journal has no orders to the authority
+		check = []string{"authority", cmp.Or(listOfOrder[what], "members")}
+	}
 	return fmt.Errorf("the served site has received the order, but %w. It may have carried out the order, or may do so later: before you repeat it, check with: %s",
-		noAnswerReason(ctx, err), display.CommandAt(c.Origin.File, "journal", "--since", "10m"))
+		noAnswerReason(ctx, err), display.CommandAt(c.Origin.File, check...))
 }
 
 func askError(ctx context.Context, path string, err error) error {

@@ -60,6 +60,9 @@ type authorityResult struct {
 	Changed bool
 }
 
+// listOfOrder has, for the orders that do not change the list of members, the list that they change.
+var listOfOrder = map[string]string{"slice": "slices", "role": "slices", "add-project": "projects", "remove-project": "projects"}
+
 func (a *AuthorityClient) order(what string, o authorityOrder) (r authorityResult, err error) {
 	_, err = a.admin.Order(a.ctx, authorityPath+what, o, &r)
 	return r, err

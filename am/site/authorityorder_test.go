@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -66,6 +67,35 @@ func TestAuthorityOrders(t *testing.T) {
 		var backup bytes.Buffer
 		if err := BackUpAuthority(t.Context(), c, &backup); err != nil || !strings.Contains(backup.String(), "alice") {
 			t.Errorf("%s: a backup of %d bytes: %v", name, backup.Len(), err)
+		}
+	}
+}
+
+// TestAuthorityOrdersWithoutAnswer checks that the errors name the list with the result, since the
+// journal does not have it.
+func TestAuthorityOrdersWithoutAnswer(t *testing.T) {
+	c, err := ReadConfig(filepath.Join(made(t), ConfigName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := listenSocket(socketPath(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		panic(http.ErrAbortHandler)
+	})}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	a, err := ConnectAuthority(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, unknownProject := a.AddProject("course", "alice")
+	for list, err := range map[string]error{"members": a.Remove("alice"), "slices": a.SetRole("first", "alice", authority.Lead), "projects": unknownProject} {
+		if err == nil || !strings.Contains(err.Error(), "before you repeat it, check with: patchbay authority "+list+" --config ") {
+			t.Errorf("%s: %v", list, err)
 		}
 	}
 }
