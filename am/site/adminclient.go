@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -269,7 +270,12 @@ type response struct {
 // request sends a query to the socket, or if no server answers there, to the handlers in this
 // process. served and sent are also valid if err is not nil.
 func (h AdminClient) request(ctx context.Context, q query) (r response, err error) {
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(w httptrace.WroteRequestInfo) { r.sent = w.Err == nil }})
+	isConnected := false
+	var sent atomic.Bool // a server can answer while the query is still written
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:      func(httptrace.GotConnInfo) { isConnected = true },
+		WroteRequest: func(w httptrace.WroteRequestInfo) { sent.Store(w.Err == nil) },
+	})
 	req, err := http.NewRequestWithContext(ctx, q.method, "http://site"+q.path, bytes.NewReader(q.body))
 	if err != nil {
 		return r, err
@@ -280,8 +286,9 @@ func (h AdminClient) request(ctx context.Context, q query) (r response, err erro
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err
 		}
-		// An order that was sent may have been carried out, so this process must not repeat it.
-		if r.served = !isNotRunning(err) || r.sent && q.isOrder; r.served {
+		r.sent = sent.Load()
+		// A server that has got an order, or a part of it, may carry it out, so this process must not.
+		if r.served = !isNotRunning(err) || isConnected && q.isOrder; r.served {
 			return r, err
 		}
 		req.Body, _ = req.GetBody() // of a bytes.Reader, which does not fail

@@ -100,6 +100,28 @@ func TestAuthorityOrdersWithoutAnswer(t *testing.T) {
 	}
 }
 
+// TestAnOrderIsSentToOneSite has a server that reads no large order to its end. The command must not carry
+// it out itself then, since the server runs.
+func TestAnOrderIsSentToOneSite(t *testing.T) {
+	c, err := ReadConfig(filepath.Join(made(t), ConfigName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := listenSocket(socketPath(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnprocessableEntity) })}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	for range 5 { // the answer, or the closed connection, comes first
+		served, err := Connect(c).Order(t.Context(), authorityPath+"remove", authorityOrder{Name: "alice", SSHKeys: make([]byte, 1<<20)}, new(authorityResult))
+		if !served || err == nil {
+			t.Fatalf("served: %t, %v", served, err)
+		}
+	}
+}
+
 // serveAuthority serves only the authority at the admin socket, and copies the answers to sent.
 func serveAuthority(t *testing.T, c *Config, e *authorityEndpoints, sent *bytes.Buffer) {
 	mux := http.NewServeMux()
