@@ -200,5 +200,9 @@ func (c *Companion) hasChanged(now *Companion) bool {
 // longestPause is the longest pause before the restart of a service that ends again and again.
 const longestPause = time.Minute
 
-// maxLogLine is the maximum length of a service's line in the log, in bytes.
-const maxLogLine = 4 << 10
+const (
+	// maxLogLine is the maximum length of a service's line in the log, in bytes.
+	maxLogLine = 4 << 10
+	// maxLogLines is the maximum number of a service's lines in the log in a second.
+	maxLogLines = 500
+)

@@ -487,6 +487,16 @@ func TestReloadRestartsATestbedWithChangedSettings(t *testing.T) {
 	}
 }
 
+// TestAServiceDoesNotFillTheLog runs a service with much output, which then ends.
+func TestAServiceDoesNotFillTheLog(t *testing.T) {
+	s := newStandIn(t, "seq 1 50000\n")
+	s.retry = time.Hour
+	s.start(t.Context())
+	if n := strings.Count(s.log.String(), "\n"); n < 10 || n > 25_000 {
+		t.Errorf("%d lines are logged", n)
+	}
+}
+
 // TestDecisionsDoNotWaitForADescription looks up a provider, as decisions do, while a reload waits for the
 // provider's description. The service of the provider has another command then.
 func TestDecisionsDoNotWaitForADescription(t *testing.T) {

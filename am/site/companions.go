@@ -359,7 +359,7 @@ func (r *companions) run(h *handledCompanion, t *Companion, log *slog.Logger, an
 		// Use a process group: Ctrl-C on the terminal must end only the server, which then ends the
 		// service in order.
 		Attr:   syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
-		Stdout: true, MaxLine: maxLogLine,
+		Stdout: true, MaxLine: maxLogLine, LinesPerSecond: maxLogLines,
 		Log: func(line []byte) {
 			if level, text := logLine(string(line)); text != "" {
 				log.Log(context.Background(), level, text)
