@@ -173,7 +173,7 @@ func TestRecentOperationsTakeLittleMemory(t *testing.T) {
 		}
 	}
 	r.removeAfter(50)
-	if len(r.list) > 0 || r.bytes != 0 || !r.allow(&prepared{base: 50}) || r.allow(&prepared{base: 49}) {
+	if len(r.list) > 0 || r.bytes != 0 || !r.allows(&prepared{base: 50}) || r.allows(&prepared{base: 49}) {
 		t.Errorf("after revision 50 there are %d operations with %d bytes, complete since %d", len(r.list), r.bytes, r.since)
 	}
 }
