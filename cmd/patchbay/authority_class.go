@@ -42,14 +42,14 @@ func (o *userOptions) makeClass(t *userfolder.Trial, c console) error {
 	}
 	var expires time.Time
 	if o.Slice != "" {
-		if expires, err = expiryOf(t, o.life, now); err != nil {
+		if expires, err = t.ExpiryOf(o.life, now); err != nil {
 			return err
 		}
 	}
 	if o.Bundle != "" && t.Port() == "0" {
 		return errors.New("--bundle: the site listens on any free port; set listen or public_url in the configuration, so that the bundles can contain the site's URL")
 	}
-	done := newTable(c.out, &listOptions{Wide: true}, now)
+	done := &table{out: c.out, dash: true, wide: true}
 	done.head("USER", "LOGIN", "SLICE", "FILE", "DONE")
 	for _, m := range class {
 		if err := o.makeMember(t, m, expires, now, done); err != nil {

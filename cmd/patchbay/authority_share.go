@@ -98,8 +98,8 @@ func (s *opened) shareFiles(ctx context.Context, name, partner string) (client.U
 		return client.User{}, err
 	}
 	if text, err := site.ReadRegular(u.CredentialFile(name)); err != nil || userfolder.IsDelegated(text) { // not a second owner
-		d := delegateOptions{Slice: name, From: s.UserName(), To: u.Name}
-		if _, _, _, err := d.delegate(s.Trial); err != nil {
+		d := userfolder.Delegation{Slice: name, From: s.UserName(), To: u.Name}
+		if _, _, _, err := s.Trial.Delegate(&d); err != nil {
 			return client.User{}, err
 		}
 	}

@@ -52,7 +52,7 @@ func (o *sliceOptions) Run(ctx context.Context, c console) error {
 	}
 	defer unlock()
 	now := time.Now()
-	expires, err := expiryOf(t, o.life, now)
+	expires, err := t.ExpiryOf(o.life, now)
 	if err != nil {
 		return err
 	}

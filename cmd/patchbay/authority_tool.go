@@ -55,7 +55,7 @@ func (o *toolOptions) Run(ctx context.Context, c console) error {
 		}
 	}
 	now := time.Now()
-	expires, err := expiryOf(t, o.life, now)
+	expires, err := t.ExpiryOf(o.life, now)
 	if err != nil {
 		return err
 	}

@@ -154,15 +154,6 @@ func parseLifetime(s string) (time.Duration, error) {
 	return life, nil
 }
 
-// expiryOf fails if the trial authority's certificate ends before the credential.
-func expiryOf(t *userfolder.Trial, life time.Duration, now time.Time) (time.Time, error) {
-	if longest := t.Expires().Sub(now); life >= longest {
-		return time.Time{}, fmt.Errorf("--expires is too long: the trial authority ends on %s, so the longest is %dd",
-			t.Expires().Format(time.DateOnly), max(0, longest-time.Minute)/(24*time.Hour))
-	}
-	return now.Add(life), nil
-}
-
 // omniLine returns a command line of omni.py. slice is a file with a slice credential, or "" for
 // none.
 func omniLine(t *userfolder.Trial, u *userfolder.User, slice string, args ...string) string {

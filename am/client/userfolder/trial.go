@@ -263,3 +263,13 @@ func ReadSSHKeys(file string) ([]byte, error) {
 	}
 	return keys, nil
 }
+
+// ExpiryOf returns the end of a credential that lasts so long from now. It fails if the trial
+// authority's certificate ends before.
+func (t *Trial) ExpiryOf(life time.Duration, now time.Time) (time.Time, error) {
+	if longest := t.Expires().Sub(now); life >= longest {
+		return time.Time{}, fmt.Errorf("--expires is too long: the trial authority ends on %s, so the longest is %dd",
+			t.Expires().Format(time.DateOnly), max(0, longest-time.Minute)/(24*time.Hour))
+	}
+	return now.Add(life), nil
+}
