@@ -45,7 +45,8 @@ members, and change roles in slices. It also works while the site is served.
 Members change their own slices and keys with omni, jFed or geni-lib.`
 
 type authorityOptions struct {
-	list   listOptions
+	site   siteFlag
+	JSON   bool
 	All    bool
 	URL    string
 	Lead   string
@@ -57,8 +58,8 @@ type authorityOptions struct {
 var authorityActions = []string{"members", "slices", "projects", "invite", "remove", "role", "project"}
 
 func (o *authorityOptions) AddFlags(fs *pflag.FlagSet) {
-	o.list.site.AddFlags(fs)
-	fs.BoolVar(&o.list.JSON, "json", false, "print one JSON object a line")
+	o.site.AddFlags(fs)
+	fs.BoolVar(&o.JSON, "json", false, "print one JSON object a line")
 	fs.StringVar(&o.URL, "url", "", "with invite: the URL of the site for the new member, https://HOST:PORT (default: the site's public URL)")
 	fs.BoolVar(&o.All, "all", false, "with members: list removed members, too")
 	fs.StringVar(&o.Lead, "lead", "", "with project: the member who leads it")
@@ -92,7 +93,7 @@ func (o *authorityOptions) Validate(args []string) error {
 }
 
 func (o *authorityOptions) Run(ctx context.Context, c console) error {
-	t, unlock, err := o.list.site.LockTrial(ctx, c.err)
+	t, unlock, err := o.site.LockTrial(ctx, c.err)
 	if err != nil {
 		return err
 	}
@@ -100,13 +101,13 @@ func (o *authorityOptions) Run(ctx context.Context, c console) error {
 	now := time.Now()
 	switch o.action {
 	case "members":
-		return o.members(t, c, now)
+		return o.members(t, c)
 	case "slices":
 		list, err := t.Slices()
-		return errors.Join(err, o.groups(c, list, "There are no slices.", now))
+		return errors.Join(err, o.groups(c, list, "There are no slices."))
 	case "projects":
 		list, err := t.Projects()
-		return errors.Join(err, o.groups(c, list, "There are no projects.", now))
+		return errors.Join(err, o.groups(c, list, "There are no projects."))
 	case "invite":
 		return o.invite(t, c, now)
 	case "remove":
@@ -117,15 +118,15 @@ func (o *authorityOptions) Run(ctx context.Context, c console) error {
 	return o.setRole(t, c)
 }
 
-func (o *authorityOptions) members(t *userfolder.Trial, c console, now time.Time) error {
+func (o *authorityOptions) members(t *userfolder.Trial, c console) error {
 	list, err := t.Members(o.All)
 	if err != nil {
 		return err
 	}
-	if o.list.JSON {
+	if o.JSON {
 		return encodeLines(c.out, list)
 	}
-	done := newTable(c.out, &o.list, now)
+	done := &table{out: c.out, dash: true}
 	done.head("MEMBER", "SLICES", "KEYS", "CREATED", "EMAIL", "REMARK")
 	for _, m := range list {
 		remark := ""
@@ -150,11 +151,11 @@ func encodeLines[T any](w io.Writer, list []T) error {
 	return nil
 }
 
-func (o *authorityOptions) groups(c console, list []authority.Group, empty string, now time.Time) error {
-	if o.list.JSON {
+func (o *authorityOptions) groups(c console, list []authority.Group, empty string) error {
+	if o.JSON {
 		return encodeLines(c.out, list)
 	}
-	done := newTable(c.out, &o.list, now)
+	done := &table{out: c.out, dash: true}
 	done.head("NAME", "EXPIRES", "MEMBERS")
 	for _, g := range list {
 		name := g.URN.Name
@@ -206,7 +207,7 @@ func (o *authorityOptions) remove(t *userfolder.Trial, c console) error {
 		if err := deny(t.Config, u, "removed from the trial authority by "+audit.Operator()); err != nil {
 			return fmt.Errorf("%s was removed, but must be added to the deny list: %w", name, err)
 		}
-		fmt.Fprintf(c.out, "Removed: %s. Their slivers remain; to list them: %s\n", name, o.list.site.Hint("slivers", "--user", u.String()))
+		fmt.Fprintf(c.out, "Removed: %s. Their slivers remain; to list them: %s\n", name, o.site.Hint("slivers", "--user", u.String()))
 	}
 	return nil
 }
@@ -240,7 +241,7 @@ func (o *authorityOptions) project(t *userfolder.Trial, c console) error {
 	case isNew:
 		fmt.Fprintf(c.out, "The project %s was created; %s is its LEAD, and adds members.\n", name, o.Lead)
 	default:
-		fmt.Fprintf(c.out, "%s is now LEAD of the project %s, which existed; to list its members: %s\n", o.Lead, name, o.list.site.Hint("authority", "projects"))
+		fmt.Fprintf(c.out, "%s is now LEAD of the project %s, which existed; to list its members: %s\n", o.Lead, name, o.site.Hint("authority", "projects"))
 	}
 	return nil
 }

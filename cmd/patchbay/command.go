@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -46,82 +47,47 @@ func rootCommand(c console) *cobra.Command {
 		},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddGroup(groups...)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	root.SetFlagErrorFunc(flagError)
-	for _, s := range commands() {
-		cmd := &cobra.Command{Use: s.use, Short: s.short, Long: s.long, DisableFlagsInUseLine: true}
-		help := helps[cmd.Name()]
-		cmd.GroupID, cmd.Example = help.group, help.example
-		s.options.AddFlags(cmd.Flags())
-		if help.example != "" {
-			cmd.SetHelpTemplate(helpTemplate(s.long))
+	for _, g := range groups() {
+		if g.title != "" {
+			root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		}
-		complete(cmd, s.options)
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			if err := s.options.Validate(args); err != nil {
-				return &usageError{cmd, err}
+		for _, s := range g.commands {
+			cmd := &cobra.Command{Use: s.Use, Short: s.Short, Long: s.Long, Example: s.Example, GroupID: g.id, DisableFlagsInUseLine: true}
+			s.Options.AddFlags(cmd.Flags())
+			if s.Example != "" {
+				cmd.SetHelpTemplate(helpTemplate(s.Long))
 			}
-			return s.options.Run(cmd.Context(), c)
+			complete(cmd, s)
+			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+				if err := s.Options.Validate(args); err != nil {
+					return &usageError{cmd, err}
+				}
+				return s.Options.Run(cmd.Context(), c)
+			}
+			root.AddCommand(cmd)
 		}
-		root.AddCommand(cmd)
 	}
 	refuseUnknownHelp(root)
 	root.AddCommand(&cobra.Command{Use: "patterns", Short: "How PATTERN and TIME are written", Long: patternsLong})
 	return root
 }
 
-type command struct {
-	use, short, long string
-	options          options
+// usageError is for a wrong command line. Its text ends with the command that prints help.
+type usageError struct {
+	cmd *cobra.Command
+	err error
 }
 
-func commands() []command {
-	return []command{
-		{"up [REQUEST]", "Create an experiment, and show how to log in", upLong, &upOptions{}},
-		{"ssh NODE [COMMAND …]", "Log in to a node", sshLong, &sshOptions{}},
-		{"status [SLICE …]", "Show your experiments", statusLong, &statusOptions{}},
-		{"extend [SLICE] TIME", "Keep an experiment for longer", extendLong, &extendOptions{}},
-		{"export [SLICE]", "Describe the nodes of an experiment for other programs", exportLong, &exportOptions{}},
-		{"down [SLICE …]", "Delete the nodes of an experiment", downLong, &downOptions{}},
-		{"init DIR", "Create a site in a new folder", initLong, &initOptions{}},
-		{"serve", "Serve a site", serveLong, &serveOptions{}},
-		{"user NAME …", "Create users of the trial authority", userLong, &userOptions{}},
-		{"slice NAME --owner USER", "Create a slice of the trial authority", sliceLong, &sliceOptions{}},
-		{"share SLICE PARTNER", "Share a slice and the logins on its nodes with another user", shareLong, &shareOptions{}},
-		{"delegate SLICE --from USER --to RECEIVER", "Delegate a slice to another user or tool", delegateLong, &delegateOptions{}},
-		{"tool NAME [--for USER]", "Create a tool, which may speak for a user", toolLong, &toolOptions{}},
-		{"login URL CODE", "Become a member of an authority, with an invitation", loginLong, &loginOptions{}},
-		{"authority ACTION", "Manage members, slices and invitations", authorityLong, &authorityOptions{}},
-		{"call METHOD [ARG …]", "Call an aggregate manager", callLong, &callOptions{}},
-		{"probe [URL]", "Check what an aggregate manager keeps of its specifications", probeLong, &probeOptions{}},
-		{"demo", "Run a whole experiment, as a demonstration", demoLong, &demoOptions{}},
-		{"check [FILE …]", "Find mistakes in a site or an RSpec", checkLong, &checkOptions{}},
-		{"compile FILE", "Compile RADL or a blueprint to a request", compileLong, &compileOptions{}},
-		{"draw FILE", "Draw a request, a manifest or an advertisement", drawLong, &drawOptions{}},
-		{"reload", "Make a running server read its inventory again", reloadLong, &reloadOptions{}},
-		{"lockdown [--reason TEXT]", "Accept no new reservations", lockdownLong, &lockdownOptions{}},
-		{"maintenance [COMPONENT … --reason TEXT]", "Plan maintenance of components", maintenanceLong, &maintenanceOptions{}},
-		{"slices [PATTERN]", "List slices", slicesLong, &slicesOptions{}},
-		{"slivers [PATTERN]", "List slivers, with their users and leases", sliversLong, &sliversOptions{}},
-		{"nodes [PATTERN]", "List nodes, with their state and use", nodesLong, &nodesOptions{}},
-		{"tasks [PATTERN]", "List pending provider tasks", tasksLong, &tasksOptions{}},
-		{"journal [PATTERN]", "List past operations, with their users", journalLong, &journalOptions{}},
-		{"usage [--from TIME --until TIME]", "List node-hours by user and project", usageLong, &usageOptions{}},
-		{"manifest SLICE", "Print the manifest of a slice", manifestLong, &manifestOptions{}},
-		{"release TARGET …", "Take slivers from their users", releaseLong, &releaseOptions{}},
-		{"renew TARGET …", "Change the end of leases", renewLong, &renewOptions{}},
-		{"drain [COMPONENT …]", "Take components out of service; existing slivers stay", drainLong, &drainOptions{}},
-		{"undrain COMPONENT …", "Put drained components back into service", undrainLong, &drainOptions{lift: true}},
-		{"thaw [SLICE]", "Lift the shutdown of a slice", thawLong, &thawOptions{}},
-		{"backup FILE", "Back up the database of a site", backupLong, &backupOptions{}},
-		{"move", "Declare that a copied site is now the original", moveLong, &moveOptions{}},
-		{"restore FILE", "Restore the database of a site from a backup", restoreLong, &restoreOptions{}},
-		{"who ADDRESS[:PORT] [FILE …]", "Find who used an IP address at a given time", whoLong, &whoOptions{}},
-		{"guide [TOPIC]", "Read a guide", guideLong, &guideOptions{}},
-		{"version", "Print the version", "", &versionOptions{}},
+func (e *usageError) Error() string {
+	path := strings.Fields(e.cmd.CommandPath())
+	text := e.err.Error()
+	if rest, ok := strings.CutPrefix(text, "it takes "); ok {
+		text = e.cmd.Name() + " takes " + rest
 	}
+	return fmt.Sprintf("%s\nsee: %s", text, display.Command(append(path[1:], "--help")...))
 }
 
 func flagError(cmd *cobra.Command, err error) error {

@@ -21,25 +21,14 @@ import (
 )
 
 type completion struct {
-	ctx     context.Context
-	cmd     *cobra.Command
-	options options
-	site    session.ChosenSite
-	args    []string // the arguments before the word
+	ctx  context.Context
+	cmd  *cobra.Command
+	site session.ChosenSite
+	args []string // the arguments before the word
 }
 
 // completer returns the possible words. If ok is false, the shell completes file names.
 type completer func(*completion) (words []string, ok bool)
-
-// argumentWords is keyed by command. For other commands, the shell completes file names.
-var argumentWords = map[string]completer{
-	"call":   (*completion).callArguments,
-	"slices": (*completion).siteSlices, "slivers": (*completion).siteSlices, "tasks": (*completion).siteSlices, "journal": (*completion).siteSlices,
-	"manifest": (*completion).siteSlices, "release": (*completion).siteSlices, "renew": (*completion).siteSlices, "thaw": (*completion).siteSlices,
-	"nodes": (*completion).components, "drain": (*completion).components, "undrain": (*completion).components, "maintenance": (*completion).components,
-	"delegate": (*completion).ownedSlices, "share": (*completion).ownedSlices, "down": (*completion).ownedSlices, "extend": (*completion).ownedSlices, "export": (*completion).ownedSlices, "status": someOf(),
-	"guide": someOf(guideTopics()...), "authority": someOf(authorityActions...), "login": someOf(), "probe": someOf(), "serve": someOf(), "demo": someOf(), "reload": someOf(), "move": someOf(), "lockdown": someOf(), "usage": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
-}
 
 var flagFiles = []string{"against", "backup", "bundle", "ca", "config", "content", "credential", "dir", "fits", "junit", "keep", "list", "out", "output", "passphrase-file", "request", "ssh-key", "svg", "with"}
 
@@ -48,17 +37,19 @@ var flagFiles = []string{"against", "backup", "bundle", "ca", "config", "content
 var flagWords = map[string]completer{
 	"user": (*completion).users, "owner": (*completion).users, "lead": (*completion).users, "delegate from": (*completion).users, "delegate to": (*completion).users, "tool for": (*completion).users,
 	"call login": (*completion).users,
-	"slice":      (*completion).siteSlices, "call slice": (*completion).ownedSlices, "up slice": (*completion).ownedSlices, "check slice": (*completion).ownedSlices, "user slice": someOf(), "login slice": someOf(),
+	"slice":      (*completion).siteSlices, "up slice": (*completion).ownedSlices, "check slice": (*completion).ownedSlices, "user slice": someOf(), "login slice": someOf(),
 	"component": (*completion).components, "check life": (*completion).components, "check sliver-type": (*completion).sliverTypes, "check image": (*completion).images,
 	"provider": (*completion).providers, "journal event": someOf(journalEvents()...),
 	"init provider": someOf(create.Local, create.Simulated), "demo provider": someOf(create.Local, create.Simulated),
-	"outbound": someOf("yes", "no"), "api-version": someOf("2", "3"), "format": someOf(exportFormats...), "group": someOf(conformance.Groups...), "probe slice": (*completion).ownedSlices,
+	"outbound": someOf("yes", "no"), "api-version": someOf("2", "3"), "group": someOf(conformance.Groups...), "probe slice": (*completion).ownedSlices,
 }
 
-func complete(cmd *cobra.Command, o options) {
+// complete registers what the shell completes for the command: its arguments and the values of
+// its flags. Options may have the method flagWords, for flags of their own.
+func complete(cmd *cobra.Command, s command) {
 	with := func(f completer) cobra.CompletionFunc {
 		return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			x := &completion{ctx: cmd.Context(), cmd: cmd, options: o, args: args, site: session.ChosenSite{File: site.ConfigName}}
+			x := &completion{ctx: cmd.Context(), cmd: cmd, args: args, site: session.ChosenSite{File: site.ConfigName}}
 			if f := cmd.Flags().Lookup("config"); f != nil {
 				x.site = session.ChosenSite{File: f.Value.String(), IsFlag: f.Changed}
 			}
@@ -69,13 +60,12 @@ func complete(cmd *cobra.Command, o options) {
 			return slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, begun) }), cobra.ShellCompDirectiveNoFileComp
 		}
 	}
-	if f := argumentWords[cmd.Name()]; f != nil {
-		cmd.ValidArgsFunction = with(f)
+	if s.Arguments != nil {
+		cmd.ValidArgsFunction = with(s.Arguments)
 	}
 	words := maps.Clone(flagWords)
-	if list, ok := o.(interface{ stateFlag() (string, []string) }); ok {
-		name, states := list.stateFlag()
-		words[name] = someOf(states...)
+	if own, ok := s.Options.(interface{ flagWords() map[string]completer }); ok {
+		maps.Copy(words, own.flagWords())
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		values := words[cmd.Name()+" "+f.Name]
@@ -105,43 +95,15 @@ func someOf(words ...string) completer {
 	return func(*completion) ([]string, bool) { return slices.Clone(words), true }
 }
 
-// callArguments completes the method, then its first argument: actions, or file names for a
-// request.
-func (x *completion) callArguments() ([]string, bool) {
-	api := 3
-	if o, ok := x.options.(*callOptions); ok && o.API == 2 {
-		api = 2
-	}
-	if len(x.args) == 0 {
-		words := slices.Sorted(maps.Keys(shapes[api]))
-		if api == 3 {
-			words = append(words, actionVerbs...)
-		}
-		return words, true
-	}
-	method, _ := methodOf(api, x.args[0], nil)
-	params := shapes[api][method].params
-	switch {
-	case strings.Contains(params, "r") && len(x.args) == 1:
-		return nil, false
-	case strings.Contains(params, "a") && method == x.args[0] && len(x.args) == 1:
-		return actionVerbs, true
-	}
-	return nil, true
-}
-
 func (x *completion) users() ([]string, bool) {
 	names := x.site.UserNames()
 	return names, len(names) > 0
 }
 
-// ownedSlices returns the slices for which the users of --user have credentials. Without
-// --user, it returns the slices of all users.
-func (x *completion) ownedSlices() ([]string, bool) {
-	var users, names []string
-	if o, ok := x.options.(*callOptions); ok {
-		users = o.Users
-	}
+func (x *completion) ownedSlices() ([]string, bool) { return x.slicesOf(nil) }
+
+// slicesOf returns the slices for which the users have credentials; all users if none is given.
+func (x *completion) slicesOf(users []string) (names []string, ok bool) {
 	if len(users) == 0 {
 		users = x.site.UserNames()
 	}

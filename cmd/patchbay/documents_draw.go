@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,13 +10,11 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"patchbay/am/site"
 	"patchbay/rspec/compile"
 	"patchbay/rspec/draw"
 	"patchbay/rspec/view"
-	"patchbay/schemas/xmltree"
 )
 
 const drawLong = `Draw a request, a manifest or an advertisement of GENI RSpec version 3, or of
@@ -54,9 +53,6 @@ func (o *drawOptions) Validate(args []string) (err error) {
 	return o.source.Validate()
 }
 
-// drawLimits are larger than the limits of a server, since the document is a local file.
-var drawLimits = xmltree.Limits{Bytes: 64 << 20, Elements: 2_000_000}
-
 func (o *drawOptions) Run(_ context.Context, c console) error {
 	d, err := o.read(c)
 	if err != nil {
@@ -64,7 +60,9 @@ func (o *drawOptions) Run(_ context.Context, c console) error {
 	}
 	switch o.SVG {
 	case "":
-		return draw.Text(c.out, d, o.textOptions(c.out))
+		t := textOptions(c.out)
+		t.Width, t.ASCII = cmp.Or(o.Width, t.Width), o.ASCII
+		return draw.Text(c.out, d, t)
 	case "-":
 		return draw.SVG(c.out, d)
 	}
@@ -100,21 +98,4 @@ func (o *drawOptions) read(c console) (*view.Document, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return d, nil
-}
-
-func (o *drawOptions) textOptions(w io.Writer) draw.TextOptions {
-	t := draw.TextOptions{Width: o.Width, ASCII: o.ASCII}
-	f, ok := site.FileOf(w)
-	if !ok {
-		return t
-	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
-		return t // no terminal
-	}
-	if t.Width == 0 {
-		t.Width = int(size.Col)
-	}
-	t.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	return t
 }

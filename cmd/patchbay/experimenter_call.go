@@ -414,22 +414,13 @@ func (o *callOptions) print(c console, me *session.Caller, shown answer) {
 		tables = c.err
 	case shown.rspec != "" && shown.rest == nil && len(shown.slivers) == 0:
 		if d, err := view.Read([]byte(shown.rspec), drawLimits); err == nil {
-			draw.Text(c.out, d, (&drawOptions{}).textOptions(c.out))
+			draw.Text(c.out, d, textOptions(c.out))
 		}
 	}
 	shown.print(tables)
 	if shown.rspec != "" && o.Output == "" {
 		fmt.Fprintln(c.err, "(-o FILE writes the RSpec of this answer, -o - prints it)")
 	}
-}
-
-func writeDocument(file, text string) error {
-	f, err := openOutput(file, os.O_TRUNC)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
 }
 
 // answerOnly receives a client's record of its traffic. It keeps only the bodies of
@@ -442,12 +433,4 @@ func (a *answerOnly) Write(p []byte) (int, error) {
 		a.body.Write(body)
 	}
 	return len(p), nil
-}
-
-// shownOn removes control characters only if w is a terminal.
-func shownOn(w io.Writer, document string) string {
-	if toTerminal(w) {
-		return display.Printable(document)
-	}
-	return document
 }

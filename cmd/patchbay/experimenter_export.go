@@ -42,6 +42,10 @@ func (o *exportOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Output, "output", "o", "", "write to this file, instead of printing")
 }
 
+func (o *exportOptions) flagWords() map[string]completer {
+	return map[string]completer{"format": someOf(exportFormats...)}
+}
+
 func (o *exportOptions) Validate(args []string) error {
 	switch {
 	case !slices.Contains(exportFormats, o.Format):

@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -14,6 +19,8 @@ import (
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
+	"patchbay/am/file"
+	"patchbay/am/site"
 )
 
 const sshLong = `Log in to a node of your experiments, or run a command there. It runs OpenSSH with the
@@ -190,4 +197,39 @@ func shortNames(hosts []experiment.Host) []string {
 		names[i] = strings.TrimSuffix(h.Alias, "."+experiment.Domain)
 	}
 	return names
+}
+
+// runSSH returns the exit status as an exitError, 255 if OpenSSH was killed. Root runs
+// OpenSSH with the rights of the owner of the configuration's folder, since the
+// configuration can name programs to run.
+func runSSH(c console, config string, args ...string) error {
+	program, err := exec.LookPath("ssh")
+	if err != nil {
+		return errors.New("there is no ssh on the PATH; install openssh-client")
+	}
+	cmd := exec.Command(program, append([]string{"-F", config}, args...)...)
+	if uid, gid, ok, err := file.OtherOwner(filepath.Dir(config)); err != nil {
+		return err
+	} else if ok {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, plainWriter(c.out), plainWriter(c.err)
+	// Do not end ssh with a context: Ctrl-C is for ssh and the command in the node.
+	err = cmd.Run()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		if e.ExitCode() < 0 {
+			return exitError(255)
+		}
+		return exitError(e.ExitCode())
+	}
+	return err
+}
+
+// plainWriter returns the file behind a writer, if there is one. A child process can
+// recognize only a file as a terminal.
+func plainWriter(w io.Writer) io.Writer {
+	if f, ok := site.FileOf(w); ok {
+		return f
+	}
+	return w
 }

@@ -53,7 +53,7 @@ func (o *nodesOptions) showFits(ctx context.Context, c console) error {
 
 // addFit adds a row for all components that grant a node the same. The first row has the node's
 // name, and why the node does not fit on others.
-func addFit(t *table, n *operate.NodeFit) {
+func addFit(t *listTable, n *operate.NodeFit) {
 	if len(n.Fits) == 0 {
 		t.row(t.cut(n.ClientID, 40), "nothing", "", "", othersOf(n))
 	}

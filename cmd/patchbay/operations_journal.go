@@ -50,7 +50,7 @@ func (o *journalOptions) Run(ctx context.Context, c console) error {
 	if o.filter.State != "" {
 		nothing += "\n" + eventsHelp
 	}
-	return show(ctx, &o.listOptions, c, nothing, head, func(t *table, e *operate.Entry) {
+	return show(ctx, &o.listOptions, c, nothing, head, func(t *listTable, e *operate.Entry) {
 		by := t.name(e.Caller)
 		if e.Operator != "" {
 			by = "operator " + e.Operator

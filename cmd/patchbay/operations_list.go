@@ -101,7 +101,9 @@ func (o *listOptions) addSpan(fs *pflag.FlagSet, events string) {
 	fs.StringVar(&o.until, "until", "", "only "+events+" before this TIME, or a duration ago")
 }
 
-func (o *listOptions) stateFlag() (name string, values []string) { return o.stateFlagName, o.states }
+func (o *listOptions) flagWords() map[string]completer {
+	return map[string]completer{o.stateFlagName: someOf(o.states...)}
+}
 
 const listLong = `
 
@@ -138,7 +140,7 @@ func (o *listOptions) client() (site.AdminClient, error) {
 
 // show prints a list as JSON or as a table. The function row adds an entry to the table. If
 // the list is empty, show prints emptyText.
-func show[T any](ctx context.Context, o *listOptions, c console, emptyText string, head []string, row func(*table, *T)) error {
+func show[T any](ctx context.Context, o *listOptions, c console, emptyText string, head []string, row func(*listTable, *T)) error {
 	h, err := o.client()
 	if err != nil {
 		return err

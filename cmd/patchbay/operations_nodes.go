@@ -78,7 +78,7 @@ func (o *nodesOptions) Run(ctx context.Context, c console) error {
 		head = append(head, "KIND", "PROVIDER", "USERS")
 	}
 	head = append(head, "REMARK")
-	return show(ctx, &o.listOptions, c, "There is no such node.", head, func(t *table, n *operate.Node) {
+	return show(ctx, &o.listOptions, c, "There is no such node.", head, func(t *listTable, n *operate.Node) {
 		var held, users []string
 		var last operate.Holder
 		for _, h := range n.Holders {

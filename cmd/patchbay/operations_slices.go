@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -34,7 +32,7 @@ func (o *slicesOptions) Run(ctx context.Context, c console) error {
 	if o.Wide {
 		head = append(head, "LAST END", "CREATED", "SHUT DOWN")
 	}
-	return show(ctx, &o.listOptions, c, "There is no such slice.", head, func(t *table, s *operate.Slice) {
+	return show(ctx, &o.listOptions, c, "There is no such slice.", head, func(t *listTable, s *operate.Slice) {
 		state := formatStates(s.States)
 		if !s.Shutdown.IsZero() {
 			state = strings.TrimSuffix("shut down, "+state, ", ")
@@ -49,13 +47,4 @@ func (o *slicesOptions) Run(ctx context.Context, c console) error {
 		}
 		t.row(cells...)
 	})
-}
-
-// formatStates returns a text such as "3 ready, 1 failed".
-func formatStates(states map[string]int) string {
-	var parts []string
-	for _, s := range slices.Sorted(maps.Keys(states)) {
-		parts = append(parts, fmt.Sprintf("%d %s", states[s], s))
-	}
-	return strings.Join(parts, ", ")
 }

@@ -39,7 +39,7 @@ func (o *sliversOptions) Run(ctx context.Context, c console) error {
 		head = append(head, "SPEAKER", "TYPE", "PROVIDER", "CREATED", "TASK", "LOGINS", "URN")
 	}
 	head = append(head, "ERROR")
-	return show(ctx, &o.listOptions, c, "There is no such sliver.", head, func(t *table, s *operate.Sliver) {
+	return show(ctx, &o.listOptions, c, "There is no such sliver.", head, func(t *listTable, s *operate.Sliver) {
 		state := s.State
 		if s.Frozen {
 			state = "frozen, " + state

@@ -37,7 +37,7 @@ func (o *tasksOptions) Run(ctx context.Context, c console) error {
 		head = append(head, "PROVIDER", "REQUEST", "URN")
 	}
 	head = append(head, "ERROR")
-	return show(ctx, &o.listOptions, c, "No pending tasks.", head, func(t *table, x *operate.Task) {
+	return show(ctx, &o.listOptions, c, "No pending tasks.", head, func(t *listTable, x *operate.Task) {
 		next := "now"
 		if x.Next.After(t.now) {
 			next = distance(x.Next.Sub(t.now))

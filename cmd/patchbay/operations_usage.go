@@ -104,7 +104,7 @@ func (o *usageOptions) Run(ctx context.Context, c console) error {
 func (o *usageOptions) printTable(ctx context.Context, h site.AdminClient, c console) (incomplete int, err error) {
 	fmt.Fprintf(c.out, "From %s until %s:\n\n", display.Time(o.filter.Since), display.Time(o.filter.Until))
 	var total operate.Usage
-	err = show(ctx, &o.listOptions, c, "No nodes were held.", []string{"PROJECT", "USER", "NODES", "NODE-HOURS"}, func(t *table, u *operate.Usage) {
+	err = show(ctx, &o.listOptions, c, "No nodes were held.", []string{"PROJECT", "USER", "NODES", "NODE-HOURS"}, func(t *listTable, u *operate.Usage) {
 		total.Nodes += u.Nodes
 		total.NodeHours += u.NodeHours
 		total.Incomplete += u.Incomplete

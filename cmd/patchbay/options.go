@@ -7,9 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"patchbay/am/client/session"
@@ -18,6 +16,13 @@ import (
 	"patchbay/am/site"
 )
 
+// A command is one of patchbay's.
+type command struct {
+	Use, Short, Long, Example string
+	Options                   options
+	Arguments                 completer // nil: the shell completes file names
+}
+
 type console struct{ out, err io.Writer }
 
 type options interface {
@@ -25,21 +30,6 @@ type options interface {
 	// Validate takes the arguments that are not flags. Its error is a usage error.
 	Validate(args []string) error
 	Run(context.Context, console) error
-}
-
-// usageError is for a wrong command line. Its text ends with the command that prints help.
-type usageError struct {
-	cmd *cobra.Command
-	err error
-}
-
-func (e *usageError) Error() string {
-	path := strings.Fields(e.cmd.CommandPath())
-	text := e.err.Error()
-	if rest, ok := strings.CutPrefix(text, "it takes "); ok {
-		text = e.cmd.Name() + " takes " + rest
-	}
-	return fmt.Sprintf("%s\nsee: %s", text, display.Command(append(path[1:], "--help")...))
 }
 
 // exitError is an exit status of the program. It prints no message.

@@ -7,13 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/display"
 	"patchbay/am/file"
 	"patchbay/am/site"
 )
@@ -25,6 +24,15 @@ func openOutput(name string, flags int) (f *os.File, err error) {
 		return err
 	})
 	return f, err
+}
+
+func writeDocument(file, text string) error {
+	f, err := openOutput(file, os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // readInput reads a file that the user named. The name - is standard input.
@@ -71,37 +79,10 @@ func answersYes(in io.Reader, out io.Writer, question string) bool {
 	return false
 }
 
-// runSSH returns the exit status as an exitError, 255 if OpenSSH was killed. Root runs
-// OpenSSH with the rights of the owner of the configuration's folder, since the
-// configuration can name programs to run.
-func runSSH(c console, config string, args ...string) error {
-	program, err := exec.LookPath("ssh")
-	if err != nil {
-		return errors.New("there is no ssh on the PATH; install openssh-client")
+// shownOn removes control characters only if w is a terminal.
+func shownOn(w io.Writer, document string) string {
+	if toTerminal(w) {
+		return display.Printable(document)
 	}
-	cmd := exec.Command(program, append([]string{"-F", config}, args...)...)
-	if uid, gid, ok, err := file.OtherOwner(filepath.Dir(config)); err != nil {
-		return err
-	} else if ok {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
-	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, plainWriter(c.out), plainWriter(c.err)
-	// Do not end ssh with a context: Ctrl-C is for ssh and the command in the node.
-	err = cmd.Run()
-	if e, ok := errors.AsType[*exec.ExitError](err); ok {
-		if e.ExitCode() < 0 {
-			return exitError(255)
-		}
-		return exitError(e.ExitCode())
-	}
-	return err
-}
-
-// plainWriter returns the file behind a writer, if there is one. A child process can
-// recognize only a file as a terminal.
-func plainWriter(w io.Writer) io.Writer {
-	if f, ok := site.FileOf(w); ok {
-		return f
-	}
-	return w
+	return document
 }

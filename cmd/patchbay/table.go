@@ -3,14 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 	"unicode/utf8"
 
 	"patchbay/am/display"
-	"patchbay/am/urn"
 )
 
 type table struct {
@@ -21,15 +20,7 @@ type table struct {
 	indent string
 	dash   bool // print a dash for an empty cell, except in the last column
 	narrow bool // leave out columns without any text
-
-	now  time.Time // the site's time
-	urns bool      // print whole URNs
-	wide bool      // do not shorten texts
-}
-
-// newTable takes as now the site's time.
-func newTable(w io.Writer, o *listOptions, now time.Time) *table {
-	return &table{out: w, dash: true, now: now, urns: o.URNs, wide: o.Wide}
+	wide   bool // do not shorten texts
 }
 
 func (t *table) head(names ...string) { t.heading = names }
@@ -86,57 +77,11 @@ func (t *table) cut(s string, limit int) string {
 	return strings.TrimRight(string([]rune(s)[:limit-1]), " ") + "…"
 }
 
-// name returns the name in a URN, or the whole URN with --urns.
-func (t *table) name(u urn.URN) string {
-	if t.urns {
-		return u.String()
+// formatStates returns a text such as "3 ready, 1 failed".
+func formatStates(states map[string]int) string {
+	var parts []string
+	for _, s := range slices.Sorted(maps.Keys(states)) {
+		parts = append(parts, fmt.Sprintf("%d %s", states[s], s))
 	}
-	return t.cut(u.Name, 40)
-}
-
-// list returns at most three names, unless the table is wide.
-func (t *table) list(all []urn.URN) string {
-	const most = 3
-	var names []string
-	for i, u := range all {
-		if i == most && !t.wide {
-			names = append(names, fmt.Sprintf("%d more", len(all)-most))
-			break
-		}
-		names = append(names, t.name(u))
-	}
-	return strings.Join(names, ", ")
-}
-
-// sliver returns a name that commands accept: SLICE/CLIENT_ID or the URN.
-func (t *table) sliver(sliver, slice urn.URN, clientID string) string {
-	if t.urns || clientID == "" {
-		return sliver.String()
-	}
-	return t.cut(slice.Name, 30) + "/" + t.cut(clientID, 30)
-}
-
-// when returns "" for the zero time.
-func (t *table) when(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return timeAndDistance(at, t.now)
-}
-
-// end marks the lease of a frozen sliver. Such a lease cannot end before the slice is
-// thawed.
-func (t *table) end(at time.Time, frozen bool) string {
-	if frozen && !at.IsZero() {
-		return "kept; " + t.when(at)
-	}
-	return t.when(at)
-}
-
-// component returns the name, or the URN with --urns.
-func (t *table) component(u urn.URN, name string) string {
-	if t.urns && !u.IsZero() {
-		return u.String()
-	}
-	return t.cut(name, 40)
+	return strings.Join(parts, ", ")
 }
