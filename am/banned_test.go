@@ -93,7 +93,7 @@ encoding/xml.Unmarshal | am/client/session/caller.go am/site/check/credential.go
 encoding/xml.NewDecoder | am/api/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
-import os/exec | inventory/node/inside/inside.go am/client/ownsite/host.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/provider/local/behind.go inventory/provider/local/cgroup inventory/provider/local/doctor inventory/provider/local/image inventory/provider/local/linktest inventory/provider/local/node inventory/node/setup inventory/provider/supervisor | who starts programs is a short list
+import os/exec | inventory/node/inside/inside.go am/client/ownsite/host.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/experimenter_ssh.go inventory/provider/local/behind.go inventory/provider/local/cgroup inventory/provider/local/doctor inventory/provider/local/image inventory/provider/local/linktest inventory/provider/local/node inventory/node/setup inventory/provider/supervisor | who starts programs is a short list
 os.StartProcess | inventory/node/agent/apply.go inventory/provider/lxd/run.go | as os/exec; both start this executable again
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/node/agent/children.go | PID 1 of a node starts what logs in
@@ -128,7 +128,7 @@ import crypto/rc4 | | broken
 import crypto/des | | broken
 import math/rand | | can be told beforehand
 import math/rand/v2 | am/follow/hook/limits.go am/work/limits.go credentials/trial inventory/provider/local/vswitch inventory/provider/simulated | can be told beforehand: pauses, serial numbers of credentials, losses of frames, pretended failures; keys and names that must not be told come from crypto/rand
-endless | cmd/patchbay/program.go am/site/operate/order.go | whoever writes decides how much memory is used; allowed for a user's own terminal, and behind a reader that counts
+endless | cmd/patchbay/command/files.go am/site/operate/order.go | whoever writes decides how much memory is used; allowed for a user's own terminal, and behind a reader that counts
 os.Setenv | | children would inherit it, and C reads it meanwhile
 os.Unsetenv | | as Setenv
 os.Clearenv | | as Setenv

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"patchbay/cmd/patchbay/command"
 )
 
 // socketPath returns the path of a site's socket through the descriptor of its folder,
@@ -100,7 +102,7 @@ func TestInterruptedCommandsReportDoubt(t *testing.T) {
 		}
 	})
 	var out bytes.Buffer
-	if code := run(ctx, []string{"release", "first", "--config", dir}, console{&out, &out}); code != 1 {
+	if code := run(ctx, []string{"release", "first", "--config", dir}, command.Console{Out: &out, Err: &out}); code != 1 {
 		t.Errorf("exit status %d", code)
 	}
 	wantTexts(t, out.String(), "the command ended before the answer", "It may have carried out the order")
@@ -121,14 +123,14 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	for where, dir := range map[string]string{"served": served, "not served": newSiteWithSlivers(t)} {
 		for _, args := range [][]string{{"slices", "--json"}, {"slices"}, {"slivers", "--json"}} {
 			var out bytes.Buffer
-			code := run(t.Context(), append(args, "--config", dir), console{full, &out})
+			code := run(t.Context(), append(args, "--config", dir), command.Console{Out: full, Err: &out})
 			if code != 1 || !strings.Contains(out.String(), "not all of its output can be written: write /dev/full: no space left on device") || strings.Contains(out.String(), "broke off") {
 				t.Errorf("%s: %q: %d %s", where, args, code, out.String())
 			}
 		}
 	}
 	var out bytes.Buffer
-	if code := run(t.Context(), []string{"release", "first", "--config", newSiteWithSlivers(t)}, console{full, &out}); code != 1 || !strings.Contains(out.String(), "the command has ended, but") {
+	if code := run(t.Context(), []string{"release", "first", "--config", newSiteWithSlivers(t)}, command.Console{Out: full, Err: &out}); code != 1 || !strings.Contains(out.String(), "the command has ended, but") {
 		t.Errorf("release: %d %s", code, out.String())
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/site"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/credentials/trial"
 )
 
@@ -28,7 +29,7 @@ type classUser struct {
 }
 
 // makeClass creates nothing if the input for any user has a mistake.
-func (o *userOptions) makeClass(t *userfolder.Trial, c console) error {
+func (o *userOptions) makeClass(t *userfolder.Trial, c command.Console) error {
 	now := time.Now()
 	class, err := o.members()
 	if err != nil {
@@ -36,7 +37,7 @@ func (o *userOptions) makeClass(t *userfolder.Trial, c console) error {
 	}
 	if wrong := o.check(t, class); len(wrong) > 0 {
 		for _, w := range wrong {
-			fmt.Fprintln(c.err, display.Printable(w))
+			fmt.Fprintln(c.Err, display.Printable(w))
 		}
 		return fmt.Errorf("nothing was created: correct %s first", display.Count(len(wrong), "mistake"))
 	}
@@ -49,23 +50,23 @@ func (o *userOptions) makeClass(t *userfolder.Trial, c console) error {
 	if o.Bundle != "" && t.Port() == "0" {
 		return errors.New("--bundle: the site listens on any free port; set listen or public_url in the configuration, so that the bundles can contain the site's URL")
 	}
-	done := &table{out: c.out, dash: true, wide: true}
-	done.head("USER", "LOGIN", "SLICE", "FILE", "DONE")
+	done := &command.Table{Out: c.Out, Dash: true, Wide: true}
+	done.Head("USER", "LOGIN", "SLICE", "FILE", "DONE")
 	for _, m := range class {
 		if err := o.makeMember(t, m, expires, now, done); err != nil {
-			return errors.Join(done.flush("Nothing was created."), fmt.Errorf("%s: %w; correct that and repeat the command", m.name, err))
+			return errors.Join(done.Flush("Nothing was created."), fmt.Errorf("%s: %w; correct that and repeat the command", m.name, err))
 		}
 	}
-	if err := done.flush("The list names no user."); err != nil {
+	if err := done.Flush("The list names no user."); err != nil {
 		return err
 	}
 	if u, err := url.Parse(t.URL); o.Bundle != "" && err == nil && site.IsLoopbackName(u.Hostname()) {
-		fmt.Fprintf(c.out, "\n%s cannot be reached from other machines. For users on other machines, set public_url in\n%s, restart the server, and repeat the command.\n", t.URL, t.Config.Origin.File)
+		fmt.Fprintf(c.Out, "\n%s cannot be reached from other machines. For users on other machines, set public_url in\n%s, restart the server, and repeat the command.\n", t.URL, t.Config.Origin.File)
 	}
 	return nil
 }
 
-func (o *userOptions) makeMember(t *userfolder.Trial, m classUser, expires, now time.Time, done *table) error {
+func (o *userOptions) makeMember(t *userfolder.Trial, m classUser, expires, now time.Time, done *command.Table) error {
 	var what []string
 	isNew := !t.HasUser(m.name)
 	u, made, err := t.WriteUserWithKeys(m.name, m.keys, o.Renew, now)
@@ -101,7 +102,7 @@ func (o *userOptions) makeMember(t *userfolder.Trial, m classUser, expires, now 
 	if len(what) == 0 {
 		what = []string{"nothing new"}
 	}
-	done.row(u.Name, loginOf(u.URN), m.slice, file, strings.Join(what, ", "))
+	done.Row(u.Name, loginOf(u.URN), m.slice, file, strings.Join(what, ", "))
 	return nil
 }
 
@@ -122,7 +123,7 @@ func (o *userOptions) members() (class []classUser, err error) {
 		}
 		return class, nil
 	}
-	text, err := readInput(o.List)
+	text, err := command.ReadInput(o.List)
 	if err != nil {
 		return nil, fmt.Errorf("--list: %w", err)
 	}
@@ -197,7 +198,7 @@ func readCSV(file string, text []byte) (class []classUser, err error) {
 	}
 }
 
-// check sets the SSH keys and the slice of each user of a class, and returns all mistakes.
+// Check sets the SSH keys and the slice of each user of a class, and returns all mistakes.
 func (o *userOptions) check(t *userfolder.Trial, class []classUser) (wrong []string) {
 	users, owned := map[string]string{}, map[string]string{} // places by name
 	for i := range class {

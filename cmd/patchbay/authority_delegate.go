@@ -10,6 +10,7 @@ import (
 
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
+	"patchbay/cmd/patchbay/command"
 )
 
 const delegateLong = `Delegate a slice of one user to another user or tool: the owner signs a credential that
@@ -20,7 +21,7 @@ that the owner may, except delegate it again.
 its folder. Or it names a file with any other certificate; then -o FILE is needed.`
 
 type delegateOptions struct {
-	site    siteFlag
+	site    command.SiteFlag
 	Expires string
 	userfolder.Delegation
 }
@@ -34,7 +35,7 @@ func (o *delegateOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *delegateOptions) Validate(args []string) (err error) {
-	if o.Slice, err = oneArgument(args, "the slice's name"); err != nil {
+	if o.Slice, err = command.OneArgument(args, "the slice's name"); err != nil {
 		return err
 	}
 	if o.From == "" || o.To == "" {
@@ -46,8 +47,8 @@ func (o *delegateOptions) Validate(args []string) (err error) {
 	return err
 }
 
-func (o *delegateOptions) Run(ctx context.Context, c console) error {
-	t, unlock, err := o.site.LockTrial(ctx, c.err)
+func (o *delegateOptions) Run(ctx context.Context, c command.Console) error {
+	t, unlock, err := o.site.LockTrial(ctx, c.Err)
 	if err != nil {
 		return err
 	}
@@ -56,9 +57,9 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "%s may use the slice %s of %s; the credential is\n  %s\n", to.URN, o.Slice, from.URN, file)
+	fmt.Fprintf(c.Out, "%s may use the slice %s of %s; the credential is\n  %s\n", to.URN, o.Slice, from.URN, file)
 	if to.Dir != "" {
-		fmt.Fprintf(c.out, "\nUse it with:\n  %s\n", display.CommandAt(t.Config.Origin.File, "call", "--user", filepath.Base(to.Dir), "--slice", o.Slice, "Status"))
+		fmt.Fprintf(c.Out, "\nUse it with:\n  %s\n", display.CommandAt(t.Config.Origin.File, "call", "--user", filepath.Base(to.Dir), "--slice", o.Slice, "Status"))
 	}
 	return nil
 }

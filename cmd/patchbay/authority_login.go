@@ -27,6 +27,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"
 )
@@ -88,7 +89,7 @@ func (o *loginOptions) Validate(args []string) error {
 	return authority.CheckCode(o.Code)
 }
 
-func (o *loginOptions) Run(ctx context.Context, c console) error {
+func (o *loginOptions) Run(ctx context.Context, c command.Console) error {
 	if o.URL == "" {
 		return o.refresh(ctx, c)
 	}
@@ -103,13 +104,13 @@ func (o *loginOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	omni := display.ShellLine([]string{"omni", "-c", filepath.Join(o.Dir, "omni_config"), "-a", "site", "-V", "3"})
-	fmt.Fprintf(c.out, "You are %s.\nYour files are in %s; keep this folder private.\n\nCreate an experiment:\n  %s\nor with omni:\n  %s createslice lab1\n  %s allocate lab1 request.xml\n",
+	fmt.Fprintf(c.Out, "You are %s.\nYour files are in %s; keep this folder private.\n\nCreate an experiment:\n  %s\nor with omni:\n  %s createslice lab1\n  %s allocate lab1 request.xml\n",
 		u, o.Dir, display.Command("up", "--user", o.Dir, "request.xml"), omni, omni)
 	return nil
 }
 
 // refresh writes a new user credential, and the credential of a slice if one is named.
-func (o *loginOptions) refresh(ctx context.Context, c console) error {
+func (o *loginOptions) refresh(ctx context.Context, c command.Console) error {
 	x, err := session.OpenAuthority(o.Dir)
 	if err != nil {
 		return err
@@ -122,7 +123,7 @@ func (o *loginOptions) refresh(ctx context.Context, c console) error {
 		return err
 	}
 	if o.URL == "" {
-		fmt.Fprintf(c.out, "%s has a new user credential.\n", x.User)
+		fmt.Fprintf(c.Out, "%s has a new user credential.\n", x.User)
 	}
 	if o.JFed {
 		if err := o.writeJFed(c, x.User); err != nil {
@@ -137,7 +138,7 @@ func (o *loginOptions) refresh(ctx context.Context, c console) error {
 	if err := x.SliceCredential(ctx, slice, file, expires, true); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "The credential of %s is %s.\n", slice, file)
+	_, err = fmt.Fprintf(c.Out, "The credential of %s is %s.\n", slice, file)
 	return err
 }
 
@@ -236,7 +237,7 @@ func readAccepted(v xmlrpc.Value, key *rsa.PublicKey, authorityPEM []byte) (a ac
 var managerName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_.]*$`)
 
 // writeJFed names the ECDSA certificate of the server, if it has one: Java clients get that.
-func (o *loginOptions) writeJFed(c console, u urn.URN) error {
+func (o *loginOptions) writeJFed(c command.Console, u urn.URN) error {
 	a, err := userfolder.ReadAggregate(o.Dir)
 	if err != nil {
 		return err
@@ -281,7 +282,7 @@ func (o *loginOptions) writeJFed(c console, u urn.URN) error {
 	if err := site.WriteFiles(o.Dir, files); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "For jFed: copy %s into the folder .jFed of your home, and log in with %s.\n%s",
+	_, err = fmt.Fprintf(c.Out, "For jFed: copy %s into the folder .jFed of your home, and log in with %s.\n%s",
 		filepath.Join(o.Dir, "authorities.xml"), filepath.Join(o.Dir, u.Name+"-jfed.pem"), note)
 	return err
 }

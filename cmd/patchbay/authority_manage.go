@@ -21,6 +21,7 @@ import (
 	"patchbay/am/follow/audit"
 	"patchbay/am/site"
 	"patchbay/am/urn"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/credentials/cert"
 )
 
@@ -45,7 +46,7 @@ members, and change roles in slices. It also works while the site is served.
 Members change their own slices and keys with omni, jFed or geni-lib.`
 
 type authorityOptions struct {
-	site   siteFlag
+	site   command.SiteFlag
 	JSON   bool
 	All    bool
 	URL    string
@@ -79,7 +80,7 @@ func (o *authorityOptions) Validate(args []string) error {
 		}
 		return fmt.Errorf("there is no action %q%s", o.action, hint)
 	case slices.Contains(authorityActions[:3], o.action):
-		return noArguments(o.args)
+		return command.NoArguments(o.args)
 	case o.action != "project" && (o.Lead != "" || o.Remove):
 		return errors.New("--lead and --remove belong to: patchbay authority project NAME")
 	case o.action == "project" && (len(o.args) != 1 || (o.Lead != "") == o.Remove):
@@ -92,8 +93,8 @@ func (o *authorityOptions) Validate(args []string) error {
 	return nil
 }
 
-func (o *authorityOptions) Run(ctx context.Context, c console) error {
-	t, unlock, err := o.site.LockTrial(ctx, c.err)
+func (o *authorityOptions) Run(ctx context.Context, c command.Console) error {
+	t, unlock, err := o.site.LockTrial(ctx, c.Err)
 	if err != nil {
 		return err
 	}
@@ -118,16 +119,16 @@ func (o *authorityOptions) Run(ctx context.Context, c console) error {
 	return o.setRole(t, c)
 }
 
-func (o *authorityOptions) members(t *userfolder.Trial, c console) error {
+func (o *authorityOptions) members(t *userfolder.Trial, c command.Console) error {
 	list, err := t.Members(o.All)
 	if err != nil {
 		return err
 	}
 	if o.JSON {
-		return encodeLines(c.out, list)
+		return encodeLines(c.Out, list)
 	}
-	done := &table{out: c.out, dash: true}
-	done.head("MEMBER", "SLICES", "KEYS", "CREATED", "EMAIL", "REMARK")
+	done := &command.Table{Out: c.Out, Dash: true}
+	done.Head("MEMBER", "SLICES", "KEYS", "CREATED", "EMAIL", "REMARK")
 	for _, m := range list {
 		remark := ""
 		switch {
@@ -136,9 +137,9 @@ func (o *authorityOptions) members(t *userfolder.Trial, c console) error {
 		case m.Invited:
 			remark = "by invitation"
 		}
-		done.row(m.URN.Name, fmt.Sprint(m.Slices), fmt.Sprint(m.Keys), m.Created.Format(time.DateOnly), m.Email, remark)
+		done.Row(m.URN.Name, fmt.Sprint(m.Slices), fmt.Sprint(m.Keys), m.Created.Format(time.DateOnly), m.Email, remark)
 	}
-	return done.flush("There are no members.")
+	return done.Flush("There are no members.")
 }
 
 func encodeLines[T any](w io.Writer, list []T) error {
@@ -151,12 +152,12 @@ func encodeLines[T any](w io.Writer, list []T) error {
 	return nil
 }
 
-func (o *authorityOptions) groups(c console, list []authority.Group, empty string) error {
+func (o *authorityOptions) groups(c command.Console, list []authority.Group, empty string) error {
 	if o.JSON {
-		return encodeLines(c.out, list)
+		return encodeLines(c.Out, list)
 	}
-	done := &table{out: c.out, dash: true}
-	done.head("NAME", "EXPIRES", "MEMBERS")
+	done := &command.Table{Out: c.Out, Dash: true}
+	done.Head("NAME", "EXPIRES", "MEMBERS")
 	for _, g := range list {
 		name := g.URN.Name
 		if _, project, ok := strings.Cut(g.URN.Authority, ":"); ok && g.URN.Type == urn.Slice {
@@ -170,12 +171,12 @@ func (o *authorityOptions) groups(c console, list []authority.Group, empty strin
 		if !g.Expires.IsZero() {
 			expires = g.Expires.UTC().Format(time.RFC3339)
 		}
-		done.row(name, expires, strings.Join(members, ", "))
+		done.Row(name, expires, strings.Join(members, ", "))
 	}
-	return done.flush(empty)
+	return done.Flush(empty)
 }
 
-func (o *authorityOptions) invite(t *userfolder.Trial, c console, now time.Time) error {
+func (o *authorityOptions) invite(t *userfolder.Trial, c command.Console, now time.Time) error {
 	url := cmp.Or(o.URL, strings.TrimSuffix(t.URL, "/am/3.0"))
 	if o.URL == "" && t.Port() == "0" {
 		return errors.New("the site listens on any free port; give its URL with --url, or set listen or public_url in the configuration")
@@ -189,16 +190,16 @@ func (o *authorityOptions) invite(t *userfolder.Trial, c console, now time.Time)
 		if isReplaced {
 			note = "; the earlier invitation of this name no longer works"
 		}
-		fmt.Fprintf(c.out, "%s, until %s%s:\n  patchbay login %s %s\n", name, now.Add(authority.InvitationLife).Format(time.DateOnly), note, url, code)
+		fmt.Fprintf(c.Out, "%s, until %s%s:\n  patchbay login %s %s\n", name, now.Add(authority.InvitationLife).Format(time.DateOnly), note, url, code)
 	}
 	if s := t.Config.TrialAuthority; !s.Serve || !s.Invite {
-		fmt.Fprintf(c.err, "The site does not accept invitations yet: set trial_authority: {serve: yes, invite: yes} in\n%s, and restart the server.\n", t.Config.Origin.File)
+		fmt.Fprintf(c.Err, "The site does not accept invitations yet: set trial_authority: {serve: yes, invite: yes} in\n%s, and restart the server.\n", t.Config.Origin.File)
 	}
 	return nil
 }
 
 // remove also adds the members to the deny list, so that the site refuses their credentials.
-func (o *authorityOptions) remove(t *userfolder.Trial, c console) error {
+func (o *authorityOptions) remove(t *userfolder.Trial, c command.Console) error {
 	for _, name := range o.args {
 		if err := t.Remove(name); err != nil {
 			return err
@@ -207,7 +208,7 @@ func (o *authorityOptions) remove(t *userfolder.Trial, c console) error {
 		if err := deny(t.Config, u, "removed from the trial authority by "+audit.Operator()); err != nil {
 			return fmt.Errorf("%s was removed, but must be added to the deny list: %w", name, err)
 		}
-		fmt.Fprintf(c.out, "Removed: %s. Their slivers remain; to list them: %s\n", name, o.site.Hint("slivers", "--user", u.String()))
+		fmt.Fprintf(c.Out, "Removed: %s. Their slivers remain; to list them: %s\n", name, o.site.Hint("slivers", "--user", u.String()))
 	}
 	return nil
 }
@@ -225,13 +226,13 @@ func deny(c *site.Config, u urn.URN, reason string) error {
 	return site.ReplaceFile(file, fmt.Appendf(text, "%s # %s\n", u, display.Printable(reason)), 0o644)
 }
 
-func (o *authorityOptions) project(t *userfolder.Trial, c console) error {
+func (o *authorityOptions) project(t *userfolder.Trial, c command.Console) error {
 	name := o.args[0]
 	if o.Remove {
 		if err := t.RemoveProject(name); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.out, "Removed: the project %s.\n", name)
+		fmt.Fprintf(c.Out, "Removed: the project %s.\n", name)
 		return nil
 	}
 	isNew, err := t.AddProject(name, o.Lead)
@@ -239,14 +240,14 @@ func (o *authorityOptions) project(t *userfolder.Trial, c console) error {
 	case err != nil:
 		return err
 	case isNew:
-		fmt.Fprintf(c.out, "The project %s was created; %s is its LEAD, and adds members.\n", name, o.Lead)
+		fmt.Fprintf(c.Out, "The project %s was created; %s is its LEAD, and adds members.\n", name, o.Lead)
 	default:
-		fmt.Fprintf(c.out, "%s is now LEAD of the project %s, which existed; to list its members: %s\n", o.Lead, name, o.site.Hint("authority", "projects"))
+		fmt.Fprintf(c.Out, "%s is now LEAD of the project %s, which existed; to list its members: %s\n", o.Lead, name, o.site.Hint("authority", "projects"))
 	}
 	return nil
 }
 
-func (o *authorityOptions) setRole(t *userfolder.Trial, c console) error {
+func (o *authorityOptions) setRole(t *userfolder.Trial, c command.Console) error {
 	slice, name, role := o.args[0], o.args[1], authority.Role(strings.ToUpper(o.args[2]))
 	if role == "NONE" {
 		role = ""
@@ -255,9 +256,9 @@ func (o *authorityOptions) setRole(t *userfolder.Trial, c console) error {
 		return err
 	}
 	if role == "" {
-		fmt.Fprintf(c.out, "%s is no member of %s any more. Credentials that they have are valid until the slice expires.\n", name, slice)
+		fmt.Fprintf(c.Out, "%s is no member of %s any more. Credentials that they have are valid until the slice expires.\n", name, slice)
 		return nil
 	}
-	fmt.Fprintf(c.out, "%s is now %s of %s.\n", name, role, slice)
+	fmt.Fprintf(c.Out, "%s is now %s of %s.\n", name, role, slice)
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/credentials/trial"
 )
 
@@ -42,7 +43,7 @@ func (o *shareOptions) Validate(args []string) error {
 	return errors.Join(trial.CheckSlice(o.slice), trial.CheckUser(o.partner))
 }
 
-func (o *shareOptions) Run(ctx context.Context, c console) error {
+func (o *shareOptions) Run(ctx context.Context, c command.Console) error {
 	s, err := o.openLocked(ctx, c, false)
 	if err != nil {
 		return err
@@ -67,15 +68,15 @@ func (o *shareOptions) Run(ctx context.Context, c console) error {
 		return fmt.Errorf("%s may use the slice %s, but has no login on its nodes yet: %w", o.partner, o.slice, s.Explain(err))
 	}
 	if hasNodes {
-		fmt.Fprintf(c.out, "%s may use the slice %s, and has a login on its nodes.\n", o.partner, o.slice)
+		fmt.Fprintf(c.Out, "%s may use the slice %s, and has a login on its nodes.\n", o.partner, o.slice)
 	} else {
-		fmt.Fprintf(c.out, "%s may use the slice %s. It has no nodes; repeat the command when it has some.\n", o.partner, o.slice)
+		fmt.Fprintf(c.Out, "%s may use the slice %s. It has no nodes; repeat the command when it has some.\n", o.partner, o.slice)
 	}
 	if isOfSite {
-		fmt.Fprintf(c.out, "\n%s sees the nodes and the logins with:\n  %s\n", o.partner, display.CommandAt(s.Config.Origin.File, "status", "--user", o.partner))
+		fmt.Fprintf(c.Out, "\n%s sees the nodes and the logins with:\n  %s\n", o.partner, display.CommandAt(s.Config.Origin.File, "status", "--user", o.partner))
 		return nil
 	}
-	fmt.Fprintf(c.out, "\n%s gets the credential, and then sees the nodes and the logins, with:\n  %s\n  %s\n", o.partner,
+	fmt.Fprintf(c.Out, "\n%s gets the credential, and then sees the nodes and the logins, with:\n  %s\n  %s\n", o.partner,
 		display.Command("login", "--dir", "FOLDER", "--slice", o.slice), display.Command("status", "--user", "FOLDER"))
 	return nil
 }
@@ -88,7 +89,7 @@ func isSameFolder(a, b string) bool {
 
 // shareFiles delegates a slice to another user of this site.
 func (s *opened) shareFiles(ctx context.Context, name, partner string) (client.User, error) {
-	unlock, err := userfolder.Lock(ctx, s.Trial.Dir, s.err)
+	unlock, err := userfolder.Lock(ctx, s.Trial.Dir, s.Err)
 	if err != nil {
 		return client.User{}, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/site"
+	"patchbay/cmd/patchbay/command"
 )
 
 const sliceLong = `Create a slice of the site's trial authority, and its owner's credential in
@@ -19,7 +20,7 @@ writes a fresh credential, which renews the slice. A slice of another user is re
 use patchbay delegate, or --another-owner to add a second owner.`
 
 type sliceOptions struct {
-	site    siteFlag
+	site    command.SiteFlag
 	Name    string
 	Owner   string
 	Expires string
@@ -35,7 +36,7 @@ func (o *sliceOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *sliceOptions) Validate(args []string) (err error) {
-	if o.Name, err = oneArgument(args, "the slice's name"); err != nil {
+	if o.Name, err = command.OneArgument(args, "the slice's name"); err != nil {
 		return err
 	}
 	if o.Owner == "" {
@@ -45,8 +46,8 @@ func (o *sliceOptions) Validate(args []string) (err error) {
 	return err
 }
 
-func (o *sliceOptions) Run(ctx context.Context, c console) error {
-	t, unlock, err := o.site.LockTrial(ctx, c.err)
+func (o *sliceOptions) Run(ctx context.Context, c command.Console) error {
+	t, unlock, err := o.site.LockTrial(ctx, c.Err)
 	if err != nil {
 		return err
 	}
@@ -68,12 +69,12 @@ func (o *sliceOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "Slice %s\nof %s until %s; the credential is\n  %s\n", s.URN, s.Owner, s.Expires.Format(time.RFC3339), file)
+	fmt.Fprintf(c.Out, "Slice %s\nof %s until %s; the credential is\n  %s\n", s.URN, s.Owner, s.Expires.Format(time.RFC3339), file)
 	request, hint := filepath.Join(t.Dir, site.RequestName), ""
 	if _, err := os.Stat(request); err != nil {
 		request, hint = site.RequestName, " (write your request into it first)"
 	}
-	fmt.Fprintf(c.out, sliceNext, callLine(t, u, "--slice", s.URN.Name), display.ShellWord(request), hint,
+	fmt.Fprintf(c.Out, sliceNext, callLine(t, u, "--slice", s.URN.Name), display.ShellWord(request), hint,
 		omniLine(t, u, file), s.URN.Name)
 	return nil
 }

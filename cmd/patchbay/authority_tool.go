@@ -12,6 +12,7 @@ import (
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/site"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/credentials/trial"
 )
 
@@ -21,7 +22,7 @@ signs a speaks-for credential. While it is valid, the tool may do everything tha
 the user may (option geni_speaking_for).`
 
 type toolOptions struct {
-	site    siteFlag
+	site    command.SiteFlag
 	Name    string
 	For     string
 	Expires string
@@ -35,15 +36,15 @@ func (o *toolOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *toolOptions) Validate(args []string) (err error) {
-	if o.Name, err = oneArgument(args, "the tool's name"); err != nil {
+	if o.Name, err = command.OneArgument(args, "the tool's name"); err != nil {
 		return err
 	}
 	o.life, err = parseLifetime(o.Expires)
 	return err
 }
 
-func (o *toolOptions) Run(ctx context.Context, c console) error {
-	t, unlock, err := o.site.LockTrial(ctx, c.err)
+func (o *toolOptions) Run(ctx context.Context, c command.Console) error {
+	t, unlock, err := o.site.LockTrial(ctx, c.Err)
 	if err != nil {
 		return err
 	}
@@ -76,9 +77,9 @@ func (o *toolOptions) Run(ctx context.Context, c console) error {
 	if err := site.WriteFiles(folder, files); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "Tool %s, in %s:\n\n", tool.URN, folder)
+	fmt.Fprintf(c.Out, "Tool %s, in %s:\n\n", tool.URN, folder)
 	for _, f := range files {
-		fmt.Fprintf(c.out, "  %s\n", f.Name)
+		fmt.Fprintf(c.Out, "  %s\n", f.Name)
 	}
 	if user != nil {
 		speaking := []string{"call", "--user", folder, "--credential", filepath.Join(folder, "for-"+user.Name+".xml"),
@@ -87,7 +88,7 @@ func (o *toolOptions) Run(ctx context.Context, c console) error {
 		if have := userfolder.Slices(user.Dir); len(have) > 0 {
 			slice = have[0]
 		}
-		fmt.Fprintf(c.out, "\nTo speak for %s, with the user's own credentials:\n  %s\nand in a slice of the user:\n  %s\n", user.Name,
+		fmt.Fprintf(c.Out, "\nTo speak for %s, with the user's own credentials:\n  %s\nand in a slice of the user:\n  %s\n", user.Name,
 			display.CommandAt(t.Config.Origin.File, append(speaking, "ListResources")...), display.CommandAt(t.Config.Origin.File, append(speaking, "--slice", user.CredentialFile(slice), "Status")...))
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/urn"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/credentials/trial"
 )
 
@@ -44,7 +45,7 @@ site serves the trial authority, omni gets its credentials there, and "patchbay 
 writes the files for jFed.`
 
 type userOptions struct {
-	site    siteFlag
+	site    command.SiteFlag
 	Names   []string
 	List    string
 	SSHKey  string
@@ -84,8 +85,8 @@ func (o *userOptions) Validate(args []string) (err error) {
 	return err
 }
 
-func (o *userOptions) Run(ctx context.Context, c console) error {
-	t, unlock, err := o.site.LockTrial(ctx, c.err)
+func (o *userOptions) Run(ctx context.Context, c command.Console) error {
+	t, unlock, err := o.site.LockTrial(ctx, c.Err)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 	case made:
 		what = "was created"
 	}
-	fmt.Fprintf(c.out, "User %s %s, in %s:\n\n", u.URN, what, u.Dir)
+	fmt.Fprintf(c.Out, "User %s %s, in %s:\n\n", u.URN, what, u.Dir)
 	ssh := [2]string{"id_ed25519", "SSH key for the nodes; id_ed25519.pub is its public half"}
 	if len(u.SSHKey) == 0 {
 		ssh = [2]string{userfolder.OwnKeys, "the user's own SSH keys, public halves"}
@@ -124,15 +125,15 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 		{"omni_config", "configuration for omni"},
 	} {
 		if userfolder.FileExists(filepath.Join(u.Dir, line[0])) {
-			fmt.Fprintf(c.out, "  %-24s %s\n", line[0], line[1])
+			fmt.Fprintf(c.Out, "  %-24s %s\n", line[0], line[1])
 		}
 	}
 	if login := loginOf(u.URN); login != strings.ToLower(u.Name) {
-		fmt.Fprintf(c.out, "\nSystems reserve the name %s, so the login on nodes is %s.\n", strings.ToLower(u.Name), login)
+		fmt.Fprintf(c.Out, "\nSystems reserve the name %s, so the login on nodes is %s.\n", strings.ToLower(u.Name), login)
 	}
-	fmt.Fprintf(c.out, "\nList what the site offers:\n  %s\n  %s\n",
+	fmt.Fprintf(c.Out, "\nList what the site offers:\n  %s\n  %s\n",
 		omniLine(t, u, "", "listresources"), callLine(t, u, "ListResources"))
-	fmt.Fprintf(c.out, "\nThen create a slice:\n  %s\nor a slice with the nodes of a request:\n  %s\n",
+	fmt.Fprintf(c.Out, "\nThen create a slice:\n  %s\nor a slice with the nodes of a request:\n  %s\n",
 		display.CommandAt(t.Config.Origin.File, "slice", "first", "--owner", u.Name), display.CommandAt(t.Config.Origin.File, "up", "request.xml", "--user", u.Name))
 	return nil
 }

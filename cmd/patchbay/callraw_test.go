@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"patchbay/cmd/patchbay/command"
 )
 
 func TestRawAnswersCannotControlATerminal(t *testing.T) {
@@ -30,7 +32,7 @@ func TestRawAnswersCannotControlATerminal(t *testing.T) {
 			}))
 			defer s.Close()
 			call := func(out, err io.Writer) {
-				run(t.Context(), []string{"call", "--raw", "--url", s.URL, "GetVersion"}, console{out, err})
+				run(t.Context(), []string{"call", "--raw", "--url", s.URL, "GetVersion"}, command.Console{Out: out, Err: err})
 			}
 			master, terminal := newTerminal(t)
 			shown := make(chan string)

@@ -13,11 +13,12 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/site"
+	"patchbay/cmd/patchbay/command"
 )
 
-func run(ctx context.Context, args []string, c console) int {
-	out := &site.Output{To: c.out}
-	c.out = out
+func run(ctx context.Context, args []string, c command.Console) int {
+	out := &site.Output{To: c.Out}
+	c.Out = out
 	root := rootCommand(c)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -29,7 +30,7 @@ func run(ctx context.Context, args []string, c console) int {
 
 var renamedFlags = map[string]string{"unpromised": "orphans", "believe": "trust"}
 
-func rootCommand(c console) *cobra.Command {
+func rootCommand(c command.Console) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "patchbay",
 		Short: "A GENI/Fed4FIRE aggregate manager and its operator's tools",
@@ -47,8 +48,8 @@ func rootCommand(c console) *cobra.Command {
 		},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetOut(c.out)
-	root.SetErr(c.err)
+	root.SetOut(c.Out)
+	root.SetErr(c.Err)
 	root.SetFlagErrorFunc(flagError)
 	for _, g := range groups() {
 		if g.title != "" {
@@ -60,7 +61,7 @@ func rootCommand(c console) *cobra.Command {
 			if s.Example != "" {
 				cmd.SetHelpTemplate(helpTemplate(s.Long))
 			}
-			complete(cmd, s)
+			command.Complete(cmd, s)
 			cmd.RunE = func(cmd *cobra.Command, args []string) error {
 				if err := s.Options.Validate(args); err != nil {
 					return &usageError{cmd, err}
@@ -150,14 +151,14 @@ func unknownCommand(root *cobra.Command, name string) error {
 	return err
 }
 
-func report(err error, c console) int {
+func report(err error, c command.Console) int {
 	if err == nil {
 		return 0
 	}
-	if code, ok := errors.AsType[exitError](err); ok {
+	if code, ok := errors.AsType[command.ExitError](err); ok {
 		return int(code)
 	}
-	fmt.Fprintf(c.err, "patchbay: %s\n", display.Printable(err.Error())) // a part of the text may come from an aggregate
+	fmt.Fprintf(c.Err, "patchbay: %s\n", display.Printable(err.Error())) // a part of the text may come from an aggregate
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return 2
 	}

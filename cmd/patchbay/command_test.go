@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"patchbay/cmd/patchbay/command"
 )
 
 // runCommand runs a command line in this process, and returns its exit status and all
@@ -25,7 +27,7 @@ func runCommand(t testing.TB, args ...string) (int, string) {
 		}
 	}
 	var out bytes.Buffer
-	code := run(t.Context(), args, console{&out, &out})
+	code := run(t.Context(), args, command.Console{Out: &out, Err: &out})
 	return code, out.String()
 }
 

@@ -1,10 +1,15 @@
 package main
 
-import "strings"
+import (
+	"strings"
+
+	"patchbay/cmd/patchbay/command"
+	"patchbay/cmd/patchbay/document"
+)
 
 type group struct {
 	id, title string
-	commands  []command
+	commands  []command.Command
 }
 
 // groups returns all commands, in the order in which help lists their groups.
@@ -14,9 +19,9 @@ func groups() []group {
 		{"site", "To set up and maintain a site:", siteCommands()},
 		{"operations", "To operate a site:", operatorCommands()},
 		{"authority", "Users and slices of the trial authority:", authorityCommands()},
-		{"documents", "Documents:", append(documentCommands(), command{Use: "guide [TOPIC]", Short: "Read a guide", Long: guideLong, Options: &guideOptions{}, Arguments: someOf(guideTopics()...), Example: `  patchbay guide
+		{"documents", "Documents:", append(document.Commands(), command.Command{Use: "guide [TOPIC]", Short: "Read a guide", Long: guideLong, Options: &guideOptions{}, Arguments: command.SomeOf(guideTopics()...), Example: `  patchbay guide
   patchbay guide experimenter`})},
-		{"", "", []command{{Use: "version", Short: "Print the version", Options: &versionOptions{}, Arguments: someOf()}}},
+		{"", "", []command.Command{{Use: "version", Short: "Print the version", Options: &versionOptions{}, Arguments: command.SomeOf()}}},
 	}
 }
 

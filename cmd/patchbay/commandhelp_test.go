@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"patchbay/cmd/patchbay/command"
 )
 
 // shellWords splits a command line that has no quotes but single ones.
@@ -29,7 +31,7 @@ func TestEveryCommandHasAGroupAndExamples(t *testing.T) {
 			"completion  Generate the autocompletion script", "patterns ")
 	}
 	free := []string{"version", "help", "completion", "patterns"}
-	for _, cmd := range rootCommand(console{io.Discard, io.Discard}).Commands() {
+	for _, cmd := range rootCommand(command.Console{Out: io.Discard, Err: io.Discard}).Commands() {
 		name := cmd.Name()
 		if slices.Contains(free, name) {
 			continue
@@ -44,7 +46,7 @@ func TestEveryCommandHasAGroupAndExamples(t *testing.T) {
 				continue
 			}
 			// A new command, since flags keep the values of the example before.
-			root := rootCommand(console{io.Discard, io.Discard})
+			root := rootCommand(command.Console{Out: io.Discard, Err: io.Discard})
 			own, _, err := root.Find(words[1:2])
 			if err == nil {
 				err = own.ParseFlags(words[2:])

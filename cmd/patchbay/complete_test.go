@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"patchbay/cmd/patchbay/command"
 )
 
 // TestEveryFlagHasKnownCompletion proves what the shell offers for each flag with a value:
@@ -35,7 +37,7 @@ func TestEveryFlagHasKnownCompletion(t *testing.T) {
 	}
 	dir := newSiteWith(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
 	addSlivers(t, dir)
-	for _, cmd := range rootCommand(console{io.Discard, io.Discard}).Commands() {
+	for _, cmd := range rootCommand(command.Console{Out: io.Discard, Err: io.Discard}).Commands() {
 		cmd.SetContext(t.Context())
 		if cmd.Flags().Lookup("config") != nil {
 			if err := cmd.Flags().Set("config", dir); err != nil {

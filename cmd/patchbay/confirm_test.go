@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"patchbay/cmd/patchbay/command"
 )
 
 // runAtTerminal runs a command line at a terminal and types an answer. It returns the
@@ -24,7 +26,7 @@ func runAtTerminal(t *testing.T, answer string, args ...string) (int, string) {
 	if _, err := master.WriteString(answer + "\n"); err != nil {
 		t.Fatal(err)
 	}
-	code := run(t.Context(), args, console{terminal, terminal})
+	code := run(t.Context(), args, command.Console{Out: terminal, Err: terminal})
 	terminal.Close()
 	return code, strings.ReplaceAll(<-shown, "\r\n", "\n")
 }

@@ -148,7 +148,7 @@ func (o *omniTest) options(more ...xmlrpc.Member) xmlrpc.Struct {
 
 // create creates the slivers of a request with all assertions; names are those of the
 // slivers, in version 3.
-func (o *omniTest) create(slice, cred, request string, expires time.Time) (manifest document, names []string) {
+func (o *omniTest) create(slice, cred, request string, expires time.Time) (manifest rspecDocument, names []string) {
 	o.t.Helper()
 	if o.version == 2 {
 		v := o.want("CreateSliver", am.Success, slice, o.creds(cred), request, userAccounts(o.User), o.options())
@@ -214,7 +214,7 @@ func (o *omniTest) contents(slice string, credentials []xmlrpc.Value, more ...xm
 }
 
 // manifest is contents for a call that must succeed.
-func (o *omniTest) manifest(slice, cred string, more ...xmlrpc.Member) document {
+func (o *omniTest) manifest(slice, cred string, more ...xmlrpc.Member) rspecDocument {
 	o.t.Helper()
 	a := o.contents(slice, o.creds(cred), more...)
 	if a.code != am.Success {
@@ -232,7 +232,7 @@ func (o *omniTest) manifest(slice, cred string, more ...xmlrpc.Member) document 
 
 // matches fails unless the manifest has the same client_ids, and for bound nodes the same
 // component_ids.
-func (o *omniTest) matches(what string, request string, manifest document, bound bool) {
+func (o *omniTest) matches(what string, request string, manifest rspecDocument, bound bool) {
 	o.t.Helper()
 	o.asked(request, func(clients, components []string) {
 		gotClients, gotComponents := manifest.ids()

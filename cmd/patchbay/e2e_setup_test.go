@@ -15,6 +15,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/site/create"
 	"patchbay/am/testkit/wait"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/rspec/compile"
 )
 
@@ -50,7 +51,7 @@ func (s *setupSite) offer(t testing.TB) compile.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	offer, err := offerOf(config)
+	offer, err := command.OfferOf(config)
 	if err != nil {
 		t.Fatal(err)
 	}

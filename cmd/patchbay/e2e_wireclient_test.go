@@ -314,8 +314,8 @@ func (v *wireClient) wantEvery(slivers []xmlrpc.Struct, name, value string) {
 	}
 }
 
-// document is the part of an RSpec that clients read.
-type document struct {
+// rspecDocument is the part of an RSpec that clients read.
+type rspecDocument struct {
 	XMLName xml.Name
 	Type    string    `xml:"type,attr"`
 	Schemas string    `xml:"http://www.w3.org/2001/XMLSchema-instance schemaLocation,attr"`
@@ -347,7 +347,7 @@ type nodeXML struct {
 
 // rspec reads an RSpec as the acceptance tests do: it must be well-formed, also in lower
 // case, and have its type and schema.
-func (v *wireClient) rspec(value xmlrpc.Value, typ string) (d document) {
+func (v *wireClient) rspec(value xmlrpc.Value, typ string) (d rspecDocument) {
 	v.t.Helper()
 	text, ok := value.(string)
 	if !ok {
@@ -374,7 +374,7 @@ func (v *wireClient) rspec(value xmlrpc.Value, typ string) (d document) {
 }
 
 // ids returns the sets of client_ids and component_ids of all nodes.
-func (d document) ids() (clients, components []string) {
+func (d rspecDocument) ids() (clients, components []string) {
 	for _, n := range d.Nodes {
 		clients = append(clients, n.Client)
 		if n.Component != "" {

@@ -24,6 +24,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/rspec/compile"
 	"patchbay/rspec/draw"
 	"patchbay/rspec/view"
@@ -90,7 +91,7 @@ RSpec of the answer, and -o - prints it instead of the table. The exit status is
 if the aggregate answered with code 0, and with setup --wait, if no step has failed.`
 
 type callOptions struct {
-	site    siteFlag
+	site    command.SiteFlag
 	URL     string
 	Users   []string
 	Slice   string
@@ -110,7 +111,7 @@ type callOptions struct {
 	Yes         bool
 	Timeout     time.Duration
 
-	source sourceFlags
+	source command.SourceFlags
 	flags  *pflag.FlagSet
 	method string
 	args   []string
@@ -163,7 +164,7 @@ func (o *callOptions) Validate(args []string) error {
 	return o.source.Validate()
 }
 
-func (o *callOptions) Run(ctx context.Context, c console) error {
+func (o *callOptions) Run(ctx context.Context, c command.Console) error {
 	flags := session.Selection{Site: &o.site.ChosenSite, URL: o.URL, CA: o.CA, Users: o.Users, API: o.API}
 	at, err := flags.Target(ctx)
 	if err != nil {
@@ -193,13 +194,13 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 		if err != nil {
 			return nil, err
 		}
-		if text, err = o.source.request(c, file, text, offer); err != nil {
+		if text, err = o.source.Request(c, file, text, offer); err != nil {
 			return nil, err
 		}
-		return text, o.source.listSent(c, file)
+		return text, o.source.ListSent(c, file)
 	}
 	params, err := r.params()
-	if code, ok := errors.AsType[exitError](err); ok {
+	if code, ok := errors.AsType[command.ExitError](err); ok {
 		return code // the mistakes are printed
 	}
 	if err != nil {
@@ -210,14 +211,14 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	for _, line := range r.optionWarnings() {
-		fmt.Fprintln(c.err, display.Printable(line))
+		fmt.Fprintln(c.Err, display.Printable(line))
 	}
-	if question := r.question(); question != "" && !o.Yes && !confirmed(os.Stdin, c.out, question) {
+	if question := r.question(); question != "" && !o.Yes && !command.Confirmed(os.Stdin, c.Out, question) {
 		return errors.New("nothing was changed")
 	}
 	reply, err := manager.Call(ctx, o.method, params...)
 	if o.Raw {
-		io.WriteString(c.out, shownOn(c.out, recorded.body.String()))
+		io.WriteString(c.Out, command.ShownOn(c.Out, recorded.body.String()))
 	}
 	if err != nil {
 		return o.explain(err, r.me)
@@ -226,17 +227,17 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 }
 
 // finish prints the answer, and with --wait first waits for what it has begun.
-func (o *callOptions) finish(ctx context.Context, c console, manager *client.Client, r *callRequest, wanted client.Wanted, reply client.Reply) (err error) {
-	if terms := o.source.terms(); terms != nil {
+func (o *callOptions) finish(ctx context.Context, c command.Console, manager *client.Client, r *callRequest, wanted client.Wanted, reply client.Reply) (err error) {
+	if terms := o.source.Terms(); terms != nil {
 		reply = reply.ForSource(terms)
 	}
-	fmt.Fprintf(c.err, "%s: %s (%d), %s\n", o.method, reply.Code, int(reply.Code), reply.Took.Round(time.Millisecond))
+	fmt.Fprintf(c.Err, "%s: %s (%d), %s\n", o.method, reply.Code, int(reply.Code), reply.Took.Round(time.Millisecond))
 	if reply.Output != "" {
-		fmt.Fprintf(c.err, "%s\n", display.Printable(reply.Output))
+		fmt.Fprintf(c.Err, "%s\n", display.Printable(reply.Output))
 	}
 	if reply.Code != am.Success {
 		for _, line := range r.remedies(reply) {
-			fmt.Fprintf(c.err, "%s\n", display.Printable(line))
+			fmt.Fprintf(c.Err, "%s\n", display.Printable(line))
 		}
 	} else if o.Wait {
 		if reply, err = o.wait(ctx, c, manager, r, wanted, reply); err != nil {
@@ -263,7 +264,7 @@ func (o *callOptions) offer(at session.Target) (compile.Options, error) {
 	if file != "" {
 		config, _ = o.site.ReadFile(file) // without it, no site is known
 	}
-	offer, err := offerOf(config)
+	offer, err := command.OfferOf(config)
 	if errors.Is(err, fs.ErrPermission) {
 		return compile.Options{}, nil
 	}
@@ -371,10 +372,10 @@ func methodHint(api int, method string) string {
 	return ""
 }
 
-func (o *callOptions) show(c console, me *session.Caller, reply client.Reply) error {
+func (o *callOptions) show(c command.Console, me *session.Caller, reply client.Reply) error {
 	shown := readValue(reply.Value)
 	if o.Output != "" && o.Output != "-" && shown.rspec != "" {
-		if err := writeDocument(o.Output, shown.rspec); err != nil {
+		if err := command.WriteDocument(o.Output, shown.rspec); err != nil {
 			return fmt.Errorf("cannot write the RSpec: %w", err)
 		}
 	}
@@ -385,19 +386,19 @@ func (o *callOptions) show(c console, me *session.Caller, reply client.Reply) er
 		if err != nil {
 			return err
 		}
-		io.WriteString(c.out, shownOn(c.out, text))
+		io.WriteString(c.Out, command.ShownOn(c.Out, text))
 	default:
 		o.print(c, me, shown)
 	}
 	if reply.Code != am.Success {
-		return exitError(1)
+		return command.ExitError(1)
 	}
 	return nil
 }
 
 // print draws the RSpec if the answer has nothing else. With -o -, it prints the RSpec on
 // standard output and the tables on standard error.
-func (o *callOptions) print(c console, me *session.Caller, shown answer) {
+func (o *callOptions) print(c command.Console, me *session.Caller, shown answer) {
 	shown.logs, shown.urns, shown.now = o.Logs, o.URNs, time.Now()
 	isStatus := slices.Contains([]string{"Status", "Describe", "SliverStatus"}, o.method)
 	shown.brief = !isStatus && !o.Logs && !o.URNs
@@ -405,21 +406,21 @@ func (o *callOptions) print(c console, me *session.Caller, shown answer) {
 	if me.IsDelegate() {
 		shown.account = session.AccountOf(me.Name())
 	}
-	tables := c.out
+	tables := c.Out
 	switch {
 	case o.Output == "-":
 		if shown.rspec != "" {
-			fmt.Fprintln(c.out, strings.TrimSpace(shownOn(c.out, shown.rspec)))
+			fmt.Fprintln(c.Out, strings.TrimSpace(command.ShownOn(c.Out, shown.rspec)))
 		}
-		tables = c.err
+		tables = c.Err
 	case shown.rspec != "" && shown.rest == nil && len(shown.slivers) == 0:
-		if d, err := view.Read([]byte(shown.rspec), drawLimits); err == nil {
-			draw.Text(c.out, d, textOptions(c.out))
+		if d, err := view.Read([]byte(shown.rspec), command.DrawLimits); err == nil {
+			draw.Text(c.Out, d, command.TextOptions(c.Out))
 		}
 	}
 	shown.print(tables)
 	if shown.rspec != "" && o.Output == "" {
-		fmt.Fprintln(c.err, "(-o FILE writes the RSpec of this answer, -o - prints it)")
+		fmt.Fprintln(c.Err, "(-o FILE writes the RSpec of this answer, -o - prints it)")
 	}
 }
 

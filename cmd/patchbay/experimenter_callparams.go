@@ -18,6 +18,7 @@ import (
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
+	"patchbay/cmd/patchbay/command"
 )
 
 type callRequest struct {
@@ -27,7 +28,7 @@ type callRequest struct {
 	options []string
 	me      *session.Caller
 	now     time.Time
-	// compile returns the request for the text of a file, which may be a source.
+	// Compile returns the request for the text of a file, which may be a source.
 	compile func(file string, text []byte) ([]byte, error)
 }
 
@@ -205,7 +206,7 @@ func (r *callRequest) withDefaults(options xmlrpc.Struct, users, format bool) xm
 }
 
 func (r *callRequest) readRequest(file string) (xmlrpc.Value, error) {
-	text, err := readInput(file)
+	text, err := command.ReadInput(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the request: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"patchbay/am/client/experiment"
 	"patchbay/am/client/session"
 	"patchbay/am/display"
+	"patchbay/cmd/patchbay/command"
 )
 
 type answer struct {
@@ -160,7 +161,7 @@ func (a answer) leaseEnd(s xmlrpc.Struct) string {
 	if err != nil || a.now.IsZero() {
 		return text
 	}
-	return timeAndDistance(at, a.now)
+	return command.TimeAndDistance(at, a.now)
 }
 
 // login returns a command line, a remark or "".
@@ -248,11 +249,12 @@ func memberText(v xmlrpc.Value, name string) string {
 
 // printTable leaves out columns that are empty in all rows.
 func printTable(w io.Writer, headings []string, rows [][]string) {
-	t := &table{out: w, narrow: true, heading: headings}
+	t := &command.Table{Out: w, Narrow: true}
+	t.Head(headings...)
 	for _, row := range rows {
-		t.row(row...)
+		t.Row(row...)
 	}
-	_ = t.flush("") // run reports write errors
+	_ = t.Flush("") // run reports write errors
 }
 
 func printValue(w io.Writer, v xmlrpc.Value, indent string) {
@@ -335,7 +337,7 @@ func (a answer) printExtensions(w io.Writer) {
 	}
 	if len(steps) > 0 {
 		fmt.Fprintln(w)
-		_ = stepTable(w, steps, a.now, a.logs).flush("") // run reports write errors
+		_ = stepTable(w, steps, a.now, a.logs).Flush("") // run reports write errors
 	}
 	for _, text := range outputs {
 		fmt.Fprintln(w)

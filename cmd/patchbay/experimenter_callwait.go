@@ -9,6 +9,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/display"
+	"patchbay/cmd/patchbay/command"
 )
 
 // wantedStates are the final states of slivers, by method or action.
@@ -33,7 +34,7 @@ func (o *callOptions) wanted(r *callRequest) (client.Wanted, error) {
 
 // wait returns the reply that shows the goal states. If the slivers are deleted, it returns
 // the reply of the call.
-func (o *callOptions) wait(ctx context.Context, c console, manager *client.Client, r *callRequest, goal client.Wanted, reply client.Reply) (client.Reply, error) {
+func (o *callOptions) wait(ctx context.Context, c command.Console, manager *client.Client, r *callRequest, goal client.Wanted, reply client.Reply) (client.Reply, error) {
 	if o.flags.Changed("timeout") {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("the state was not reached within %s (--timeout); the site continues", o.Timeout))
@@ -58,7 +59,7 @@ func (o *callOptions) wait(ctx context.Context, c console, manager *client.Clien
 	start, last := time.Now(), ""
 	_, err = client.Wait(ctx, status, goal, func(list []client.Sliver) {
 		if now := formatSliverStates(list); now != last {
-			fmt.Fprintf(c.err, "[%.1fs] %s\n", time.Since(start).Seconds(), now)
+			fmt.Fprintf(c.Err, "[%.1fs] %s\n", time.Since(start).Seconds(), now)
 			last = now
 		}
 	})
@@ -99,5 +100,5 @@ func formatSliverStates(list []client.Sliver) string {
 	if len(counts) == 0 {
 		return "gone"
 	}
-	return strings.TrimSuffix(formatStates(counts)+"; "+plansOf(list), "; ")
+	return strings.TrimSuffix(command.FormatStates(counts)+"; "+plansOf(list), "; ")
 }

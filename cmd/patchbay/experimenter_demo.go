@@ -20,6 +20,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/inventory/provider/supervisor"
 )
 
@@ -48,10 +49,10 @@ func (o *demoOptions) Validate(args []string) error {
 	if o.Provider != "" && o.Provider != create.Local && o.Provider != create.Simulated {
 		return fmt.Errorf("--provider %q is neither %s nor %s", o.Provider, create.Local, create.Simulated)
 	}
-	return noArguments(args)
+	return command.NoArguments(args)
 }
 
-func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
+func (o *demoOptions) Run(ctx context.Context, c command.Console) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
@@ -60,7 +61,7 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, syscall.SIGPIPE)
 	defer signal.Stop(unread)
-	d := &demo{ctx: ctx, out: c.out, start: time.Now(), work: "/"}
+	d := &demo{ctx: ctx, out: c.Out, start: time.Now(), work: "/"}
 	if d.program, err = ownsite.FindProgram("patchbay"); err != nil {
 		return err
 	}
@@ -91,9 +92,9 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 	if err := d.close(failed); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "\n%d steps in %.0f s. For an experiment of your own: %s\n", d.steps, time.Since(d.start).Seconds(), display.Command("up", "--example"))
+	fmt.Fprintf(c.Out, "\n%d steps in %.0f s. For an experiment of your own: %s\n", d.steps, time.Since(d.start).Seconds(), display.Command("up", "--example"))
 	if o.Keep != "" {
-		fmt.Fprintf(c.out, "The site is kept; serve it with:\n  %s\n", display.CommandAt(filepath.Join(d.dir, site.ConfigName), "serve"))
+		fmt.Fprintf(c.Out, "The site is kept; serve it with:\n  %s\n", display.CommandAt(filepath.Join(d.dir, site.ConfigName), "serve"))
 	}
 	return nil
 }
@@ -187,7 +188,7 @@ func (d *demo) run(s demoStep) error {
 	return nil
 }
 
-// command replaces the names of this program and of patchbay-local by their paths if patchbay
+// Command replaces the names of this program and of patchbay-local by their paths if patchbay
 // is not on the PATH.
 func (d *demo) command(line string) string {
 	if !strings.ContainsRune(display.Program, filepath.Separator) {

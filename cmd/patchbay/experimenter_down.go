@@ -14,6 +14,7 @@ import (
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
+	"patchbay/cmd/patchbay/command"
 )
 
 const downLong = `Delete all nodes of the named slices, or of all your experiments. The site removes them in the
@@ -46,13 +47,13 @@ func (o *downOptions) Validate(args []string) error {
 	return nil
 }
 
-func (o *downOptions) Run(ctx context.Context, c console) error {
+func (o *downOptions) Run(ctx context.Context, c command.Console) error {
 	if o.All {
 		return o.removeOwn(ctx, c)
 	}
 	s, err := o.openLocked(ctx, c, false)
 	if errors.Is(err, session.ErrNoExperiment) {
-		fmt.Fprintln(c.err, "You have no experiment.")
+		fmt.Fprintln(c.Err, "You have no experiment.")
 		return nil
 	}
 	if err != nil {
@@ -64,9 +65,9 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 		names = s.toDelete(ctx)
 	}
 	if len(names) == 0 {
-		fmt.Fprintln(c.err, "You have no nodes.")
+		fmt.Fprintln(c.Err, "You have no nodes.")
 	}
-	if len(names) > 0 && !o.Yes && !confirmed(os.Stdin, c.err, deleteQuestion(names)) {
+	if len(names) > 0 && !o.Yes && !command.Confirmed(os.Stdin, c.Err, deleteQuestion(names)) {
 		return errors.New("nothing was changed")
 	}
 	var failed error
@@ -76,7 +77,7 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 		}
 	}
 	if failed == nil && s.Own != nil {
-		fmt.Fprintf(c.err, "Your own site still runs; remove it with: %s\n", s.Own.DownAll())
+		fmt.Fprintf(c.Err, "Your own site still runs; remove it with: %s\n", s.Own.DownAll())
 	}
 	return s.Explain(failed)
 }
@@ -105,7 +106,7 @@ func (s *opened) down(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	p := newProgress(s.err)
+	p := newProgress(s.Err)
 	x.Progress = p.show
 	if err := x.Delete(ctx, []string{x.Slice}); err != nil {
 		p.stop()
@@ -115,17 +116,17 @@ func (s *opened) down(ctx context.Context, name string) error {
 	if err := x.Forget(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "Slice %s: all nodes are deleted.\n", name)
+	_, err = fmt.Fprintf(s.Out, "Slice %s: all nodes are deleted.\n", name)
 	return err
 }
 
-func (o *downOptions) removeOwn(ctx context.Context, c console) error {
+func (o *downOptions) removeOwn(ctx context.Context, c command.Console) error {
 	own, err := ownsite.Find()
 	if err != nil {
 		return err
 	}
 	if !userfolder.IsUserFolder(own.Home) { // root's site may no longer exist
-		if own, err = own.Choose(ctx, c.err, false); err != nil {
+		if own, err = own.Choose(ctx, c.Err, false); err != nil {
 			return err
 		}
 	}
@@ -133,15 +134,15 @@ func (o *downOptions) removeOwn(ctx context.Context, c console) error {
 	case own.Home == "" && own.UserFolder() != "":
 		return fmt.Errorf("the nodes of your own site are containers of this host, which need root; use: %s", own.DownAll())
 	case !userfolder.FileExists(own.Dir) && !userfolder.IsUserFolder(own.Home):
-		fmt.Fprintf(c.err, "You have no site of your own: there is no folder %s.\n", own.Dir)
+		fmt.Fprintf(c.Err, "You have no site of your own: there is no folder %s.\n", own.Dir)
 		return nil
 	}
 	if err := agree(c, o.Yes, fmt.Sprintf("Remove your own site in %s with all its nodes?", display.Line(own.Dir))); err != nil {
 		return err
 	}
-	if err := own.Remove(ctx, c.err); err != nil {
+	if err := own.Remove(ctx, c.Err); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "Your own site was removed: its server, its nodes and the folder %s.\n", own.Dir)
+	_, err = fmt.Fprintf(c.Out, "Your own site was removed: its server, its nodes and the folder %s.\n", own.Dir)
 	return err
 }

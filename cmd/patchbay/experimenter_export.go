@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/client/experiment"
+	"patchbay/cmd/patchbay/command"
 )
 
 const exportLong = `Describe the nodes of a slice for other programs. If you have one experiment, SLICE may be
@@ -42,8 +43,8 @@ func (o *exportOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Output, "output", "o", "", "write to this file, instead of printing")
 }
 
-func (o *exportOptions) flagWords() map[string]completer {
-	return map[string]completer{"format": someOf(exportFormats...)}
+func (o *exportOptions) FlagWords() map[string]command.Completer {
+	return map[string]command.Completer{"format": command.SomeOf(exportFormats...)}
 }
 
 func (o *exportOptions) Validate(args []string) error {
@@ -58,7 +59,7 @@ func (o *exportOptions) Validate(args []string) error {
 	return nil
 }
 
-func (o *exportOptions) Run(ctx context.Context, c console) error {
+func (o *exportOptions) Run(ctx context.Context, c command.Console) error {
 	s, err := o.openLocked(ctx, c, false)
 	if err != nil {
 		return err
@@ -72,9 +73,9 @@ func (o *exportOptions) Run(ctx context.Context, c console) error {
 		return s.Explain(fmt.Errorf("slice %s: %w", o.slice, err))
 	}
 	if o.Output != "" {
-		return writeDocument(o.Output, string(text))
+		return command.WriteDocument(o.Output, string(text))
 	}
-	_, err = io.WriteString(c.out, shownOn(c.out, string(text)))
+	_, err = io.WriteString(c.Out, command.ShownOn(c.Out, string(text)))
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"patchbay/am/client"
 	"patchbay/am/client/session"
 	"patchbay/am/display"
+	"patchbay/cmd/patchbay/command"
 )
 
 const extendLong = `Extend the leases of a slice: by a duration such as 2h, which is added to the end of the
@@ -60,7 +61,7 @@ func (o *extendOptions) end(current time.Time) (time.Time, error) {
 		return current.Add(o.life), nil
 	}
 	if o.until.Before(current) {
-		return current, fmt.Errorf("its leases end at %s, which is later; nothing was changed", timeAndDistance(current, time.Now()))
+		return current, fmt.Errorf("its leases end at %s, which is later; nothing was changed", command.TimeAndDistance(current, time.Now()))
 	}
 	return o.until, nil
 }
@@ -88,14 +89,14 @@ func (s *opened) extendError(err *am.Error, slice string, current, requested tim
 	if failed != nil {
 		return err
 	}
-	text := fmt.Sprintf("slice %s cannot be kept until %s; the latest time is %s, %s", slice, display.Time(requested), timeAndDistance(latest, time.Now()), strings.TrimRight(found[2], "."))
+	text := fmt.Sprintf("slice %s cannot be kept until %s; the latest time is %s, %s", slice, display.Time(requested), command.TimeAndDistance(latest, time.Now()), strings.TrimRight(found[2], "."))
 	if !latest.After(current) {
 		return errors.New(text + "; it already lasts until then")
 	}
 	return fmt.Errorf("%s; use: %s", text, s.Hint("extend", slice, display.Time(latest)))
 }
 
-func (o *extendOptions) Run(ctx context.Context, c console) error {
+func (o *extendOptions) Run(ctx context.Context, c command.Console) error {
 	s, err := o.openLocked(ctx, c, false)
 	if err != nil {
 		return err
@@ -129,6 +130,6 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 	if _, err := x.Refresh(ctx); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "Slice %s: kept until %s.\n", o.slice, timeAndDistance(session.EarliestEnd(list), time.Now()))
+	_, err = fmt.Fprintf(c.Out, "Slice %s: kept until %s.\n", o.slice, command.TimeAndDistance(session.EarliestEnd(list), time.Now()))
 	return err
 }

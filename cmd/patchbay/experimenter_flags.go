@@ -8,11 +8,12 @@ import (
 
 	"patchbay/am/client/session"
 	"patchbay/am/site"
+	"patchbay/cmd/patchbay/command"
 )
 
 // experimenterFlags are shared by up, ssh, status, extend, export and down.
 type experimenterFlags struct {
-	site          siteFlag
+	site          command.SiteFlag
 	URL, CA, User string
 }
 
@@ -26,16 +27,16 @@ func (o *experimenterFlags) AddFlags(fs *pflag.FlagSet) {
 // opened is a session with the streams of its command.
 type opened struct {
 	*session.Session
-	console
+	command.Console
 }
 
 // open returns the session that the flags select; see openSession.
-func (o *experimenterFlags) open(ctx context.Context, c console, creating bool) (*opened, error) {
+func (o *experimenterFlags) open(ctx context.Context, c command.Console, creating bool) (*opened, error) {
 	choice := session.Selection{Site: &o.site.ChosenSite, URL: o.URL, CA: o.CA}
 	if o.User != "" {
 		choice.Users = []string{o.User}
 	}
-	s, err := session.Open(ctx, choice, c.err, creating)
+	s, err := session.Open(ctx, choice, c.Err, creating)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (o *experimenterFlags) open(ctx context.Context, c console, creating bool) 
 }
 
 // openLocked also locks the user's folder until the session is closed.
-func (o *experimenterFlags) openLocked(ctx context.Context, c console, creating bool) (*opened, error) {
+func (o *experimenterFlags) openLocked(ctx context.Context, c command.Console, creating bool) (*opened, error) {
 	s, err := o.open(ctx, c, creating)
 	if err != nil {
 		return nil, err

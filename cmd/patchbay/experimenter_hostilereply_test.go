@@ -12,6 +12,7 @@ import (
 
 	"patchbay/am/client/experiment"
 	"patchbay/am/client/userfolder"
+	"patchbay/cmd/patchbay/command"
 )
 
 // serveReply serves an aggregate that answers each call with a code and members of a value,
@@ -46,7 +47,7 @@ func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
 	if err := os.Symlink(mine, filepath.Join(folder, "known_hosts")); err != nil {
 		t.Fatal(err)
 	}
-	if run(t.Context(), []string{"ssh", "--user", folder, "web"}, console{io.Discard, io.Discard}) == 0 {
+	if run(t.Context(), []string{"ssh", "--user", folder, "web"}, command.Console{Out: io.Discard, Err: io.Discard}) == 0 {
 		t.Error("ssh succeeds without a server at that port")
 	}
 	if userfolder.FileExists(ran) {
@@ -66,7 +67,7 @@ func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
 		t.Errorf("what a link leads to was copied: %q, %v", text, err)
 	}
 	write(t, filepath.Join(folder, "ssh_config"), foreign+ran+"\n")
-	if run(t.Context(), []string{"ssh", "--print-config", "--user", folder}, console{io.Discard, io.Discard}) != 0 {
+	if run(t.Context(), []string{"ssh", "--print-config", "--user", folder}, command.Console{Out: io.Discard, Err: io.Discard}) != 0 {
 		t.Error("no path of the configuration")
 	}
 	isOurs()

@@ -20,6 +20,7 @@ import (
 	"patchbay/am/testkit/hoststate"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
+	"patchbay/cmd/patchbay/command"
 )
 
 // ownSiteUser runs our programs as a user of this host with an empty folder.
@@ -98,7 +99,7 @@ func (p *ownSiteUser) program(words ...string) (out string, code int) {
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// command returns a command that runs in the user's folder.
+// Command returns a command that runs in the user's folder.
 func (p *ownSiteUser) command(words ...string) *exec.Cmd {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Dir = p.dir
@@ -273,7 +274,7 @@ func TestOpenSSHHasTheRightsOfTheFolder(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	out := new(wait.Buffer)
-	if err := runSSH(console{out, out}, config, "node"); err != nil || out.String() != "65534\n" {
+	if err := runSSH(command.Console{Out: out, Err: out}, config, "node"); err != nil || out.String() != "65534\n" {
 		t.Errorf("OpenSSH runs as user %q, %v; its configuration names programs", out, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/client/experiment"
+	"patchbay/cmd/patchbay/command"
 )
 
 // progress shows a line for each phase, and for each change of the stage of a setup. At a
@@ -24,7 +25,7 @@ type progress struct {
 }
 
 func newProgress(out io.Writer) *progress {
-	terminal := toTerminal(out) && os.Getenv("TERM") != "dumb"
+	terminal := command.ToTerminal(out) && os.Getenv("TERM") != "dumb"
 	return &progress{out: out, terminal: terminal, colours: terminal && os.Getenv("NO_COLOR") == "", start: time.Now()}
 }
 

@@ -21,6 +21,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/file"
 	"patchbay/am/site"
+	"patchbay/cmd/patchbay/command"
 )
 
 const sshLong = `Log in to a node of your experiments, or run a command there. It runs OpenSSH with the
@@ -45,7 +46,7 @@ type sshOptions struct {
 func (o *sshOptions) AddFlags(fs *pflag.FlagSet) {
 	o.experimenterFlags.AddFlags(fs)
 	fs.BoolVar(&o.PrintConfig, "print-config", false, "print the path of ssh_config instead of logging in")
-	fs.SetInterspersed(false) // flags after NODE belong to the command
+	fs.SetInterspersed(false) // Flags after NODE belong to the command
 	o.isFlag = func(arg string) bool {
 		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 		return strings.HasPrefix(arg, "--") && fs.Lookup(name) != nil
@@ -54,7 +55,7 @@ func (o *sshOptions) AddFlags(fs *pflag.FlagSet) {
 
 func (o *sshOptions) Validate(args []string) error {
 	if o.PrintConfig {
-		return noArguments(args)
+		return command.NoArguments(args)
 	}
 	if len(args) == 0 {
 		return fmt.Errorf("the node is missing; see: %s", o.site.Hint("status"))
@@ -67,7 +68,7 @@ func (o *sshOptions) Validate(args []string) error {
 	return nil
 }
 
-func (o *sshOptions) Run(ctx context.Context, c console) error {
+func (o *sshOptions) Run(ctx context.Context, c command.Console) error {
 	s, err := o.open(ctx, c, false)
 	if err != nil {
 		return err
@@ -98,7 +99,7 @@ func (s *opened) printConfig(ctx context.Context) error {
 	if err := s.WriteSSH(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(s.out, s.File("ssh_config"))
+	_, err = fmt.Fprintln(s.Out, s.File("ssh_config"))
 	return err
 }
 
@@ -141,7 +142,7 @@ func (s *opened) findNode(ctx context.Context, name string) (h experiment.Host, 
 		return h, fmt.Errorf("there is no account of %s on the node %s; its owner creates one with: %s", session.AccountOf(s.UserName()), name, display.Command("share", shared[found[0].Alias], s.UserName()))
 	case len(found) == 1 && found[0].Login.Exists():
 		if asked != nil {
-			fmt.Fprintf(s.err, "%v\nThe login is from the stored manifest.\n", asked)
+			fmt.Fprintf(s.Err, "%v\nThe login is from the stored manifest.\n", asked)
 		}
 		return found[0], nil
 	case len(found) == 1 && found[0].Unsafe != "":
@@ -199,10 +200,10 @@ func shortNames(hosts []experiment.Host) []string {
 	return names
 }
 
-// runSSH returns the exit status as an exitError, 255 if OpenSSH was killed. Root runs
+// runSSH returns the exit status as an ExitError, 255 if OpenSSH was killed. Root runs
 // OpenSSH with the rights of the owner of the configuration's folder, since the
 // configuration can name programs to run.
-func runSSH(c console, config string, args ...string) error {
+func runSSH(c command.Console, config string, args ...string) error {
 	program, err := exec.LookPath("ssh")
 	if err != nil {
 		return errors.New("there is no ssh on the PATH; install openssh-client")
@@ -213,14 +214,14 @@ func runSSH(c console, config string, args ...string) error {
 	} else if ok {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, plainWriter(c.out), plainWriter(c.err)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, plainWriter(c.Out), plainWriter(c.Err)
 	// Do not end ssh with a context: Ctrl-C is for ssh and the command in the node.
 	err = cmd.Run()
 	if e, ok := errors.AsType[*exec.ExitError](err); ok {
 		if e.ExitCode() < 0 {
-			return exitError(255)
+			return command.ExitError(255)
 		}
-		return exitError(e.ExitCode())
+		return command.ExitError(e.ExitCode())
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
+	"patchbay/cmd/patchbay/command"
 )
 
 const statusLong = `Show your experiments, or the named slices: the nodes of each slice, their states, addresses,
@@ -37,10 +38,10 @@ func (o *statusOptions) Validate(args []string) error {
 
 func (o *statusOptions) AddFlags(fs *pflag.FlagSet) { o.experimenterFlags.AddFlags(fs) }
 
-func (o *statusOptions) Run(ctx context.Context, c console) error {
+func (o *statusOptions) Run(ctx context.Context, c command.Console) error {
 	s, err := o.openLocked(ctx, c, false)
 	if errors.Is(err, session.ErrNoExperiment) {
-		_, err := fmt.Fprintf(c.out, "You have no experiment. Begin with: %s\n", display.Command("up", "--example"))
+		_, err := fmt.Fprintf(c.Out, "You have no experiment. Begin with: %s\n", display.Command("up", "--example"))
 		return err
 	}
 	if err != nil {
@@ -66,7 +67,7 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 		failed = errors.Join(failed, err)
 	}
 	if shown == 0 && failed == nil && len(o.slices) > 0 {
-		_, err := fmt.Fprintln(c.out, "It has no nodes.")
+		_, err := fmt.Fprintln(c.Out, "It has no nodes.")
 		return err
 	}
 	if len(names) == 0 {
@@ -75,7 +76,7 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 		}
 	}
 	if shown == 0 && failed == nil {
-		_, err := fmt.Fprintf(c.out, "You have no experiment. Begin with: %s\n", s.Hint("up", "--example"))
+		_, err := fmt.Fprintf(c.Out, "You have no experiment. Begin with: %s\n", s.Hint("up", "--example"))
 		return err
 	}
 	return s.Explain(failed)
@@ -115,23 +116,23 @@ func (s *opened) status(ctx context.Context, name string, shown *int) error {
 		return x.Forget()
 	}
 	if *shown++; *shown > 1 {
-		fmt.Fprintln(s.out)
+		fmt.Fprintln(s.Out)
 	}
 	if shared {
-		fmt.Fprintf(s.out, "Slice %s, delegated to you\n", name)
+		fmt.Fprintf(s.Out, "Slice %s, delegated to you\n", name)
 	} else {
-		fmt.Fprintf(s.out, "Slice %s\n", name)
+		fmt.Fprintf(s.Out, "Slice %s\n", name)
 	}
 	switch {
 	case len(a.Slivers) == 0 && other:
-		_, err := fmt.Fprintln(s.out, "  It has no nodes.")
+		_, err := fmt.Fprintln(s.Out, "  It has no nodes.")
 		return errors.Join(err, x.Forget())
 	case len(a.Slivers) == 0:
 		why := "They were deleted, or released by an operator"
 		if !expires.IsZero() && !time.Now().Before(expires) {
 			why = "Their leases ended at " + display.Time(expires)
 		}
-		_, err := fmt.Fprintf(s.out, "  It had %s and has none any more. %s.\n  Create them again with: %s\n  or remove the slice from this list with: %s\n",
+		_, err := fmt.Fprintf(s.Out, "  It had %s and has none any more. %s.\n  Create them again with: %s\n  or remove the slice from this list with: %s\n",
 			display.Count(len(before), "node"), why, s.Hint("up", s.SliceFile(name, ".request.xml"), "--slice", name), s.Hint("down", name))
 		return err
 	}
@@ -143,16 +144,16 @@ func (s *opened) status(ctx context.Context, name string, shown *int) error {
 	for i, h := range slices.Backward(hosts) {
 		places[h.Sliver] = i
 	}
-	t := &table{out: s.out, indent: "  "}
-	t.head("NODE", "STATE", "ADDRESSES", "LOGIN", "UNTIL", "ERROR")
+	t := &command.Table{Out: s.Out, Indent: "  "}
+	t.Head("NODE", "STATE", "ADDRESSES", "LOGIN", "UNTIL", "ERROR")
 	for _, v := range a.Slivers {
 		addresses, login := "", ""
 		if i, ok := places[v.URN]; ok {
 			addresses, login = addressesOf(hosts[i].Node), s.loginOf(hosts[i], shared)
 		}
-		t.row(v.ClientID, stateWord(v), addresses, login, timeAndDistance(v.Expires, time.Now()), v.Error)
+		t.Row(v.ClientID, stateWord(v), addresses, login, command.TimeAndDistance(v.Expires, time.Now()), v.Error)
 	}
-	return errors.Join(t.flush(""), s.showSetup(name, a.Slivers))
+	return errors.Join(t.Flush(""), s.showSetup(name, a.Slivers))
 }
 
 // loginOf returns a command line, a remark or "". In a slice that another user has shared, only an

@@ -12,6 +12,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/display"
+	"patchbay/cmd/patchbay/command"
 )
 
 // nodeStep is a step of a node's setup.
@@ -28,10 +29,10 @@ func isPlanned(v client.Service) bool { return v.Operation != "stop" && v.Operat
 
 // stepTable returns a table of steps. It leaves out columns that are empty for all steps. With wide, it also shows when the
 // steps began.
-func stepTable(w io.Writer, steps []nodeStep, now time.Time, wide bool) *table {
+func stepTable(w io.Writer, steps []nodeStep, now time.Time, wide bool) *command.Table {
 	hasStages := slices.ContainsFunc(steps, func(x nodeStep) bool { return x.Stage > 0 })
-	t := &table{out: w, narrow: true}
-	t.head("NODE", "STEP", "STAGE", "KIND", "OPERATION", "WHAT", "STATE", "BEGAN", "TIME", "MESSAGE")
+	t := &command.Table{Out: w, Narrow: true}
+	t.Head("NODE", "STEP", "STAGE", "KIND", "OPERATION", "WHAT", "STATE", "BEGAN", "TIME", "MESSAGE")
 	for _, x := range steps {
 		number, stage, state, began, message := strconv.Itoa(x.Step), "", x.State, "", x.Message
 		if x.of > 0 {
@@ -47,9 +48,9 @@ func stepTable(w io.Writer, steps []nodeStep, now time.Time, wide bool) *table {
 			began = display.Time(x.Began)
 		}
 		if isState(x.Service, am.StepRunning) && message == "" {
-			message = t.cut(lastLine(x.Output), 60)
+			message = t.Cut(lastLine(x.Output), 60)
 		}
-		t.row(x.node, number, stage, x.Kind, x.Operation, shortData(x.What), state, began, stepTime(x.Service, now), message)
+		t.Row(x.node, number, stage, x.Kind, x.Operation, shortData(x.What), state, began, stepTime(x.Service, now), message)
 	}
 	return t
 }
@@ -183,13 +184,13 @@ func (s *opened) showSetup(name string, list []client.Sliver) error {
 	if len(steps) == 0 {
 		return nil
 	}
-	fmt.Fprintf(s.out, "\n  Setup: %s\n", strings.TrimPrefix(plansOf(list)+"; "+countSteps(list), "; "))
-	t := stepTable(s.out, steps, time.Now(), false)
-	t.indent = "  "
-	err := t.flush("")
-	fmt.Fprintf(s.out, "  Show the output of all steps with: %s\n", s.Hint("call", "Status", "--logs", "--slice", name))
+	fmt.Fprintf(s.Out, "\n  Setup: %s\n", strings.TrimPrefix(plansOf(list)+"; "+countSteps(list), "; "))
+	t := stepTable(s.Out, steps, time.Now(), false)
+	t.Indent = "  "
+	err := t.Flush("")
+	fmt.Fprintf(s.Out, "  Show the output of all steps with: %s\n", s.Hint("call", "Status", "--logs", "--slice", name))
 	if canContinue(list) {
-		fmt.Fprintf(s.out, "  Continue the setup with: %s\n", s.setupHint(name))
+		fmt.Fprintf(s.Out, "  Continue the setup with: %s\n", s.setupHint(name))
 	}
 	return err
 }

@@ -80,7 +80,7 @@ db    3       execute                                failed (7)
 `,
 	} {
 		var b bytes.Buffer
-		if err := stepTable(&b, steps, now, wide).flush(""); err != nil {
+		if err := stepTable(&b, steps, now, wide).Flush(""); err != nil {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(want, "\n"+b.String()); d != "" {
@@ -89,7 +89,7 @@ db    3       execute                                failed (7)
 	}
 	steps[1].Stage = 1
 	var b bytes.Buffer
-	if err := stepTable(&b, steps[:2], now, false).flush(""); err != nil {
+	if err := stepTable(&b, steps[:2], now, false).Flush(""); err != nil {
 		t.Fatal(err)
 	}
 	wantTexts(t, b.String(), "web   1     1      install", "web   2     2      execute")

@@ -14,6 +14,7 @@ import (
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/site"
+	"patchbay/cmd/patchbay/command"
 )
 
 // failingAggregate has two nodes of a slice, keep and change, and answers one method with
@@ -86,7 +87,7 @@ func TestUpStoresTheRequestOfExistingNodes(t *testing.T) {
 	changed := strings.Replace(keptRequest, `"change"/>`, `"change"><!-- another --></node>`, 1)
 	for _, tt := range []struct{ fails, kept string }{{"Delete", keptRequest}, {"Allocate", changed}, {"Status", keptRequest}} {
 		x, file := sliceAt(t, &failingAggregate{t: t, fails: tt.fails})
-		if err := (&upOptions{Yes: true}).apply(t.Context(), &opened{x.Session, console{io.Discard, io.Discard}}, x, []byte(changed)); err == nil {
+		if err := (&upOptions{Yes: true}).apply(t.Context(), &opened{x.Session, command.Console{Out: io.Discard, Err: io.Discard}}, x, []byte(changed)); err == nil {
 			t.Errorf("%s fails, and up succeeds", tt.fails)
 		}
 		if got := readFile(t, file); got != tt.kept {
@@ -131,7 +132,7 @@ func TestUpContinuesAfterALostAnswer(t *testing.T) {
 			a := &failingAggregate{t: t, inPlace: true, fails: tt.fails}
 			x, file := sliceAt(t, a)
 			up := func() error {
-				return (&upOptions{Yes: true}).apply(t.Context(), &opened{x.Session, console{io.Discard, io.Discard}}, x, []byte(tt.request))
+				return (&upOptions{Yes: true}).apply(t.Context(), &opened{x.Session, command.Console{Out: io.Discard, Err: io.Discard}}, x, []byte(tt.request))
 			}
 			if err := up(); err == nil {
 				t.Fatal("up succeeds without an answer")

@@ -24,6 +24,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/site/check"
 	"patchbay/am/urn"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/rspec"
 	"patchbay/rspec/compile"
 	"patchbay/schemas"
@@ -54,7 +55,7 @@ type upOptions struct {
 	Slice, For            string
 	Yes, Example, Printed bool
 
-	source  sourceFlags
+	source  command.SourceFlags
 	request string
 	life    time.Duration
 	// template has the source for an aggregate that compiles it; nil for other requests.
@@ -77,9 +78,9 @@ func (o *upOptions) Validate(args []string) (err error) {
 	}
 	if o.Example || o.Printed {
 		o.request = "lan.xml"
-		return noArguments(args)
+		return command.NoArguments(args)
 	}
-	if o.request, err = oneArgument(args, "a file with a request, or give --example"); err != nil {
+	if o.request, err = command.OneArgument(args, "a file with a request, or give --example"); err != nil {
 		return err
 	}
 	if o.request == "-" && o.Slice == "" {
@@ -101,15 +102,15 @@ func (o *upOptions) parseFor() (err error) {
 	return nil
 }
 
-func (o *upOptions) Run(ctx context.Context, c console) error {
+func (o *upOptions) Run(ctx context.Context, c command.Console) error {
 	if o.Printed {
-		_, err := io.WriteString(c.out, exampleRequest)
+		_, err := io.WriteString(c.Out, exampleRequest)
 		return err
 	}
 	text := []byte(exampleRequest)
 	if !o.Example {
 		var err error
-		if text, err = readInput(o.request); err != nil {
+		if text, err = command.ReadInput(o.request); err != nil {
 			return fmt.Errorf("cannot read the request: %w", err)
 		}
 	}
@@ -123,7 +124,7 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 	defer s.Close()
 	name := o.sliceFor(s)
 	if base := filepath.Base(o.request); o.Slice == "" && name != strings.TrimSuffix(base, filepath.Ext(base)) {
-		fmt.Fprintf(c.err, "The name of the slice is %s.\n", name)
+		fmt.Fprintf(c.Err, "The name of the slice is %s.\n", name)
 	}
 	credential := s.SliceFile(name, "-cred.xml")
 	isNew := !userfolder.FileExists(credential)
@@ -140,36 +141,36 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 
 // precheck returns mistakes that need no aggregate. It reports whether text is a source that deploys
 // nothing.
-func (o *upOptions) precheck(c console, text []byte) (needless bool, err error) {
-	if compile.Language(text) == "" && isXML(text) {
+func (o *upOptions) precheck(c command.Console, text []byte) (needless bool, err error) {
+	if compile.Language(text) == "" && command.IsXML(text) {
 		if len(o.source.Set) > 0 {
-			return false, errNoParameters
+			return false, command.ErrNoParameters
 		}
 		if err := experiment.CheckRequest(text); err != nil {
 			return false, fmt.Errorf("%s: %w", o.request, err)
 		}
 		return false, nil
 	}
-	if err := o.source.check(c, o.request, text); err != nil {
+	if err := o.source.Check(c, o.request, text); err != nil {
 		return false, err
 	}
-	err = o.source.withFiles(o.request, compile.Options{}, func(with compile.Options) (err error) {
-		o.source.result, err = compile.Compile(text, with)
+	err = o.source.WithFiles(o.request, compile.Options{}, func(with compile.Options) (err error) {
+		o.source.Result, err = compile.Compile(text, with)
 		if err != nil && compile.Language(text) == compile.Blueprint { // it may name files in parts with types of the site
 			return nil
 		}
-		o.template, err = compile.NewTemplate(text, with, o.source.result)
+		o.template, err = compile.NewTemplate(text, with, o.source.Result)
 		return err
 	})
-	if r := o.source.result; err == nil && r != nil && len(r.Nodes) == 0 {
-		printProblems(c.err, o.request, r.Remarks)
-		_, err = fmt.Fprintf(c.out, "%s deploys no nodes: nothing to do.\n", display.Line(o.request))
+	if r := o.source.Result; err == nil && r != nil && len(r.Nodes) == 0 {
+		command.PrintProblems(c.Err, o.request, r.Remarks)
+		_, err = fmt.Fprintf(c.Out, "%s deploys no nodes: nothing to do.\n", display.Line(o.request))
 		return true, err
 	}
 	return false, err
 }
 
-// compile returns the request for a source, and other texts unchanged. The aggregate compiles the
+// Compile returns the request for a source, and other texts unchanged. The aggregate compiles the
 // source if it can.
 func (u *upRun) compile(ctx context.Context, text []byte, version client.Version) ([]byte, error) {
 	if compile.Language(text) == "" {
@@ -185,13 +186,13 @@ func (u *upRun) compile(ctx context.Context, text []byte, version client.Version
 	var offer compile.Options
 	var err error
 	if u, wrong := urn.Parse(version.URN); wrong == nil && s.Config != nil && strings.EqualFold(u.Authority, s.Config.Authority) {
-		if offer, err = offerOf(s.Config); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if offer, err = command.OfferOf(s.Config); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, err
 		}
 	}
 	offer.GivesAddresses = version.ChangesNodes || version.AddsNodes // it knows our extensions
-	if text, err = u.source.request(s.console, u.upOptions.request, text, offer); err == nil {
-		fmt.Fprintf(s.err, "%s is compiled here, since %s.\n", display.Line(u.upOptions.request), why)
+	if text, err = u.source.Request(s.Console, u.upOptions.request, text, offer); err == nil {
+		fmt.Fprintf(s.Err, "%s is compiled here, since %s.\n", display.Line(u.upOptions.request), why)
 	}
 	return text, err
 }
@@ -203,8 +204,8 @@ func (u *upRun) compileThere(ctx context.Context, manager string) ([]byte, error
 	if err != nil {
 		severity = "error"
 	}
-	if printFromTemplate(u.s.err, u.upOptions.request, severity, reply.Output) && err != nil {
-		return nil, exitError(1)
+	if command.PrintFromTemplate(u.s.Err, u.upOptions.request, severity, reply.Output) && err != nil {
+		return nil, command.ExitError(1)
 	}
 	return []byte(a.RSpec), err
 }
@@ -223,7 +224,7 @@ type upRun struct {
 	*upOptions
 	s *opened
 	x *session.Slice
-	// request is the new request, and text its document.
+	// Request is the new request, and text its document.
 	request *experiment.Request
 	text    []byte
 	plan    experiment.Plan
@@ -239,10 +240,10 @@ func (o *upOptions) apply(ctx context.Context, s *opened, x *session.Slice, text
 	}
 	changes := u.plan.Has(experiment.Add, experiment.ChangeInPlace, experiment.Replace, experiment.Remove)
 	if !changes && u.plan.Has(experiment.Keep) {
-		fmt.Fprintf(s.err, "Nothing to change in the slice %s.\n", x.Name)
+		fmt.Fprintf(s.Err, "Nothing to change in the slice %s.\n", x.Name)
 	}
 	if u.plan.Has(experiment.Add, experiment.Replace) {
-		if err := o.source.listSent(s.console, o.request); err != nil {
+		if err := o.source.ListSent(s.Console, o.request); err != nil {
 			return err
 		}
 		u.warn(ctx)
@@ -272,13 +273,13 @@ func (u *upRun) prepare(ctx context.Context, text []byte) error {
 		return err
 	}
 	if sum := x.Client.Unchecked(); sum != "" && (u.URL != "" || s.Config == nil) {
-		fmt.Fprintf(s.err, "The certificate of %s was not checked: its SHA-256 fingerprint is %s. To check it, give --ca FILE.\n", s.URL, sum)
+		fmt.Fprintf(s.Err, "The certificate of %s was not checked: its SHA-256 fingerprint is %s. To check it, give --ca FILE.\n", s.URL, sum)
 	}
 	x.File = string(text)
 	if u.text, err = u.compile(ctx, text, version); err != nil {
 		return err
 	}
-	x.Terms = u.source.terms()
+	x.Terms = u.source.Terms()
 	if u.request, err = experiment.ParseRequest(u.text, version.URN); err != nil {
 		return fmt.Errorf("%s: %w", u.upOptions.request, err)
 	}
@@ -306,14 +307,14 @@ func (u *upRun) finish(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the nodes run, but the end of their leases cannot be changed: %w", err)
 		}
-		fmt.Fprintf(u.s.err, "Their leases now end at %s.\n", timeAndDistance(session.EarliestEnd(list), time.Now()))
+		fmt.Fprintf(u.s.Err, "Their leases now end at %s.\n", command.TimeAndDistance(session.EarliestEnd(list), time.Now()))
 	}
 	answer, err := u.x.Refresh(ctx)
 	if err != nil {
 		return err
 	}
 	if given := session.EarliestEnd(answer.Slivers); !u.end.IsZero() && given.Before(u.end.Add(-time.Minute)) {
-		fmt.Fprintf(u.s.err, "The leases end at %s, which is earlier than --for %s requests.\n", timeAndDistance(given, time.Now()), u.For)
+		fmt.Fprintf(u.s.Err, "The leases end at %s, which is earlier than --for %s requests.\n", command.TimeAndDistance(given, time.Now()), u.For)
 	}
 	return u.s.show(u.x, answer.Slivers)
 }
@@ -323,11 +324,11 @@ func (u *upRun) finish(ctx context.Context) error {
 func (u *upRun) warn(ctx context.Context) {
 	s := u.s
 	if s.Config == nil {
-		u.x.Notices = func(text string) { fmt.Fprintf(s.err, "The site reports: %s\n", display.Line(text)) }
+		u.x.Notices = func(text string) { fmt.Fprintf(s.Err, "The site reports: %s\n", display.Line(text)) }
 		return
 	}
 	slice, _ := urn.Parse(u.x.Slice)
-	k := &check.Checker{Out: s.err, Err: s.err, Config: s.Config}
+	k := &check.Checker{Out: s.Err, Err: s.Err, Config: s.Config}
 	k.Warnings(ctx, u.upOptions.request, u.text, u.x.Terms, slice)
 }
 
@@ -335,7 +336,7 @@ func (u *upRun) warn(ctx context.Context) {
 // the text of the request when no remaining sliver differs from the request; see adoptRequest.
 func (u *upRun) carryOut(ctx context.Context) error {
 	s, x := u.s, u.x
-	p := newProgress(s.err)
+	p := newProgress(s.Err)
 	x.Progress = p.show
 	store := func() error { return x.StoreRequest(u.text) }
 	allocate := func() error { return x.Allocate(ctx, u.plan, u.request, u.end) }
@@ -376,33 +377,33 @@ func (u *upRun) carryOut(ctx context.Context) error {
 
 // confirm asks unless --yes was given. It fails if there is neither --yes nor a terminal.
 func (u *upRun) confirm() error {
-	c := u.s.console
-	fmt.Fprintf(c.err, "In the slice %s:\n", u.x.Name)
-	t := &table{out: c.err, indent: "  "}
+	c := u.s.Console
+	fmt.Fprintf(c.Err, "In the slice %s:\n", u.x.Name)
+	t := &command.Table{Out: c.Err, Indent: "  "}
 	for _, change := range u.plan {
-		t.row(string(change.Action), change.Node, change.Why)
+		t.Row(string(change.Action), change.Node, change.Why)
 	}
-	if err := t.flush(""); err != nil {
+	if err := t.Flush(""); err != nil {
 		return err
 	}
 	if u.plan.Has(experiment.Replace, experiment.Remove) {
-		fmt.Fprintln(c.err, "All files on nodes that are replaced or removed are lost.")
+		fmt.Fprintln(c.Err, "All files on nodes that are replaced or removed are lost.")
 		if u.x.InPlace == experiment.Nothing { // see experiment.Preview
-			fmt.Fprintln(c.err, "If the site then refuses the new nodes, the old ones are gone.")
+			fmt.Fprintln(c.Err, "If the site then refuses the new nodes, the old ones are gone.")
 		}
 	}
 	return agree(c, u.Yes, "Change it?")
 }
 
 // agree asks unless yes is true. It fails without a terminal, or if the answer is not yes.
-func agree(c console, yes bool, question string) error {
+func agree(c command.Console, yes bool, question string) error {
 	if yes {
 		return nil
 	}
-	if !toTerminal(os.Stdin) || !toTerminal(c.err) {
+	if !command.ToTerminal(os.Stdin) || !command.ToTerminal(c.Err) {
 		return errors.New("nothing was changed; repeat the command with --yes to do it without a question")
 	}
-	if !answersYes(os.Stdin, c.err, question+" [y/N] ") {
+	if !command.AnswersYes(os.Stdin, c.Err, question+" [y/N] ") {
 		return errors.New("nothing was changed")
 	}
 	return nil
@@ -417,38 +418,38 @@ func addressesOf(n experiment.Node) string {
 	return strings.Join(list, ", ")
 }
 
-// show prints the nodes. It returns an exitError if a step of their setup has failed.
+// show prints the nodes. It returns an ExitError if a step of their setup has failed.
 func (s *opened) show(x *session.Slice, list []client.Sliver) error {
 	hosts, _, err := s.Hosts(x.Name)
 	if err != nil {
 		return err
 	}
-	t := &table{out: s.out}
-	t.head("NODE", "LOGIN", "ADDRESS", "UNTIL")
+	t := &command.Table{Out: s.Out}
+	t.Head("NODE", "LOGIN", "ADDRESS", "UNTIL")
 	first := ""
 	for _, h := range hosts {
 		if h.Sliver == "" {
-			fmt.Fprintf(s.err, "%s: this node belongs to another aggregate and is not created here\n", display.Line(h.Name))
+			fmt.Fprintf(s.Err, "%s: this node belongs to another aggregate and is not created here\n", display.Line(h.Name))
 			continue
 		}
 		login := s.loginCommand(h)
 		if first == "" && h.Login.Exists() && !s.IsSimulated(h) {
 			first = sshName(h)
 		}
-		t.row(h.Name, login, addressesOf(h.Node), untilOf(list, h))
+		t.Row(h.Name, login, addressesOf(h.Node), untilOf(list, h))
 	}
-	if err := t.flush("The slice has no nodes."); err != nil {
+	if err := t.Flush("The slice has no nodes."); err != nil {
 		return err
 	}
 	for _, v := range list {
 		if v.Error != "" {
-			fmt.Fprintf(s.err, "%s: %s\n", display.Line(v.ClientID), display.Line(v.Error))
+			fmt.Fprintf(s.Err, "%s: %s\n", display.Line(v.ClientID), display.Line(v.Error))
 		}
 	}
 	failed := canContinue(list)
 	if failed {
-		fmt.Fprintf(s.err, "Show the output of all steps with: %s\n", s.Hint("call", "Status", "--logs", "--slice", x.Name))
-		fmt.Fprintf(s.err, "Continue the setup with: %s\n", s.setupHint(x.Name))
+		fmt.Fprintf(s.Err, "Show the output of all steps with: %s\n", s.Hint("call", "Status", "--logs", "--slice", x.Name))
+		fmt.Fprintf(s.Err, "Continue the setup with: %s\n", s.setupHint(x.Name))
 	}
 	next := [][]string{{"status"}, {"extend", x.Name, "2h"}, {"down", x.Name}}
 	if first != "" {
@@ -456,12 +457,12 @@ func (s *opened) show(x *session.Slice, list []client.Sliver) error {
 	}
 	for i, args := range next {
 		head := map[bool]string{true: "next:", false: "     "}[i == 0]
-		if _, err := fmt.Fprintf(s.out, "%s  %s\n", head, s.Hint(args...)); err != nil {
+		if _, err := fmt.Fprintf(s.Out, "%s  %s\n", head, s.Hint(args...)); err != nil {
 			return err
 		}
 	}
 	if failed {
-		return exitError(1)
+		return command.ExitError(1)
 	}
 	return nil
 }
@@ -491,7 +492,7 @@ func sshName(h experiment.Host) string {
 func untilOf(list []client.Sliver, h experiment.Host) string {
 	for _, v := range list {
 		if v.URN == h.Sliver || v.ClientID == h.Name {
-			return timeAndDistance(v.Expires, time.Now())
+			return command.TimeAndDistance(v.Expires, time.Now())
 		}
 	}
 	return ""

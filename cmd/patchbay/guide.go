@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/display"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/inventory/provider"
 )
 
@@ -29,19 +30,19 @@ func (o *guideOptions) AddFlags(*pflag.FlagSet) {}
 
 func (o *guideOptions) Validate(args []string) (err error) {
 	if len(args) > 0 {
-		o.Topic, err = oneArgument(args, "the TOPIC")
+		o.Topic, err = command.OneArgument(args, "the TOPIC")
 	}
 	return err
 }
 
-func (o *guideOptions) Run(_ context.Context, c console) error {
+func (o *guideOptions) Run(_ context.Context, c command.Console) error {
 	topics := guideTopics()
 	if o.Topic == "" {
 		for _, topic := range topics {
 			title, _, _ := strings.Cut(guideText(topic), "\n")
-			fmt.Fprintf(c.out, "%-13s %s\n", topic, strings.TrimPrefix(title, "# "))
+			fmt.Fprintf(c.Out, "%-13s %s\n", topic, strings.TrimPrefix(title, "# "))
 		}
-		fmt.Fprintln(c.out, "\nRead one with: patchbay guide TOPIC")
+		fmt.Fprintln(c.Out, "\nRead one with: patchbay guide TOPIC")
 		return nil
 	}
 	text := guideText(strings.TrimSuffix(o.Topic, ".md"))
@@ -52,7 +53,7 @@ func (o *guideOptions) Run(_ context.Context, c console) error {
 		}
 		return fmt.Errorf("there is no guide %q; %s", o.Topic, hint)
 	}
-	fmt.Fprint(c.out, plainGuide(text))
+	fmt.Fprint(c.Out, plainGuide(text))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"patchbay/cmd/manpages"
+	"patchbay/cmd/patchbay/command"
 )
 
-func init() { manpages.Write(rootCommand(console{io.Discard, io.Discard})) }
+func init() { manpages.Write(rootCommand(command.Console{Out: io.Discard, Err: io.Discard})) }

@@ -12,6 +12,7 @@ import (
 	"patchbay/am/service/maintenance"
 	"patchbay/am/site"
 	"patchbay/am/site/operate"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/inventory/nameset"
 )
 
@@ -29,7 +30,7 @@ const undrainLong = `Put drained components back into service. For components th
 inventory it names the file to change.`
 
 type drainOptions struct {
-	site       siteFlag
+	site       command.SiteFlag
 	lift       bool // undrain
 	Components []string
 	Text       string
@@ -44,7 +45,7 @@ func (o *drainOptions) Validate(args []string) error {
 	if err := onlyComponents(args); err != nil {
 		return err
 	}
-	if o.Text != "" || o.site.flags.Changed("reason") {
+	if o.Text != "" || o.site.Flags.Changed("reason") {
 		if err := maintenance.CheckText(o.Text); err != nil {
 			return err
 		}
@@ -70,7 +71,7 @@ func onlyComponents(args []string) error {
 	return nil
 }
 
-func (o *drainOptions) Run(ctx context.Context, c console) error {
+func (o *drainOptions) Run(ctx context.Context, c command.Console) error {
 	config, err := o.site.Read()
 	if err != nil {
 		return err
@@ -90,44 +91,44 @@ func (o *drainOptions) Run(ctx context.Context, c console) error {
 		err = reportLifted(c, &r)
 	} else {
 		if len(r.Unchanged) > 0 {
-			fmt.Fprintf(c.out, "Already drained: %s\n", strings.Join(nameset.Fold(r.Unchanged), " "))
+			fmt.Fprintf(c.Out, "Already drained: %s\n", strings.Join(nameset.Fold(r.Unchanged), " "))
 		}
 		if len(r.Changed) > 0 {
-			fmt.Fprintf(c.out, "Drained, no new slivers there: %s\n", strings.Join(nameset.Fold(r.Changed), " "))
+			fmt.Fprintf(c.Out, "Drained, no new slivers there: %s\n", strings.Join(nameset.Fold(r.Changed), " "))
 		}
 		err = o.listHolders(ctx, c, config, append(r.Changed, r.Unchanged...))
 	}
 	if err == nil && !served && len(r.Changed) > 0 {
-		fmt.Fprintln(c.out, "The server is not running; this takes effect at its next start.")
+		fmt.Fprintln(c.Out, "The server is not running; this takes effect at its next start.")
 	}
 	return err
 }
 
 // changeMaintenance also prints the warning of the result.
-func changeMaintenance(ctx context.Context, c console, config *site.Config, o site.MaintenanceOrder) (site.MaintenanceResult, bool, error) {
+func changeMaintenance(ctx context.Context, c command.Console, config *site.Config, o site.MaintenanceOrder) (site.MaintenanceResult, bool, error) {
 	r, served, err := site.ChangeMaintenance(ctx, config, o)
 	if r.Warning != "" {
-		fmt.Fprintln(c.err, "patchbay: "+display.Printable(r.Warning))
+		fmt.Fprintln(c.Err, "patchbay: "+display.Printable(r.Warning))
 	}
 	return r, served, err
 }
 
-func reportLifted(c console, r *site.MaintenanceResult) error {
+func reportLifted(c command.Console, r *site.MaintenanceResult) error {
 	if len(r.Changed) > 0 {
-		fmt.Fprintf(c.out, "No longer drained: %s\n", strings.Join(nameset.Fold(r.Changed), " "))
+		fmt.Fprintf(c.Out, "No longer drained: %s\n", strings.Join(nameset.Fold(r.Changed), " "))
 	}
 	if r.Failed != "" {
 		return errors.New(r.Failed)
 	}
 	if len(r.Unchanged) > 0 {
-		fmt.Fprintf(c.out, "Not drained: %s\n", strings.Join(nameset.Fold(r.Unchanged), " "))
+		fmt.Fprintf(c.Out, "Not drained: %s\n", strings.Join(nameset.Fold(r.Unchanged), " "))
 	}
 	return nil
 }
 
-func (o *drainOptions) listHolders(ctx context.Context, c console, config *site.Config, names []string) error {
-	t := newTable(c.out, &listOptions{}, config.Now(ctx))
-	t.head("NODE", "SLICE", "SLIVERS", "LAST END", "USERS")
+func (o *drainOptions) listHolders(ctx context.Context, c command.Console, config *site.Config, names []string) error {
+	t := newTable(c.Out, &listOptions{}, config.Now(ctx))
+	t.Head("NODE", "SLICE", "SLIVERS", "LAST END", "USERS")
 	wanted := map[string]bool{}
 	for _, name := range names {
 		wanted[name] = true
@@ -137,31 +138,31 @@ func (o *drainOptions) listHolders(ctx context.Context, c console, config *site.
 			return nil
 		}
 		for _, h := range n.Holders {
-			t.row(n.Name, t.name(h.Slice), fmt.Sprint(h.Slivers), t.end(h.Expires, h.Frozen), t.list(h.Users))
+			t.Row(n.Name, t.name(h.Slice), fmt.Sprint(h.Slivers), t.end(h.Expires, h.Frozen), t.list(h.Users))
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if len(t.rows) > 0 {
-		fmt.Fprintln(c.out, "These slivers stay:")
+	if len(t.Rows) > 0 {
+		fmt.Fprintln(c.Out, "These slivers stay:")
 	}
-	return t.flush("They have no slivers.")
+	return t.Flush("They have no slivers.")
 }
 
-func (o *drainOptions) show(ctx context.Context, c console, config *site.Config) error {
-	t := newTable(c.out, &listOptions{}, config.Now(ctx))
-	t.head("NODE", "SLIVERS", "SINCE", "REMARK")
+func (o *drainOptions) show(ctx context.Context, c command.Console, config *site.Config) error {
+	t := newTable(c.Out, &listOptions{}, config.Now(ctx))
+	t.Head("NODE", "SLIVERS", "SINCE", "REMARK")
 	err := site.Rows(ctx, site.Connect(config), "nodes", operate.Filter{State: "drained,missing"}, func(n *operate.Node) error {
 		if n.Drained == "" {
 			return nil
 		}
-		t.row(n.Name, fmt.Sprint(n.Slivers), t.when(n.DrainedSince), nodeRemark(n))
+		t.Row(n.Name, fmt.Sprint(n.Slivers), t.when(n.DrainedSince), nodeRemark(n))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return t.flush("Nothing is drained.")
+	return t.Flush("Nothing is drained.")
 }

@@ -12,41 +12,42 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/operate"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/inventory/nameset"
 )
 
 // showFits lists where the nodes of a request fit.
-func (o *nodesOptions) showFits(ctx context.Context, c console) error {
+func (o *nodesOptions) showFits(ctx context.Context, c command.Console) error {
 	h, err := o.client()
 	if err != nil {
 		return err
 	}
-	request, err := readInput(o.Request)
+	request, err := command.ReadInput(o.Request)
 	if err != nil {
 		return err
 	}
 	list := func(w io.Writer) error { return h.Fits(ctx, request, w) }
 	if o.JSON {
-		return list(c.out)
+		return list(c.Out)
 	}
 	return site.ReadRows(list, func(f *operate.Fits) error {
-		t := newTable(c.out, &o.listOptions, time.Time{})
-		t.dash, t.narrow = false, true
-		t.head("NODE", "FITS ON", "GRANTED", "SCORE", "OTHERS")
+		t := newTable(c.Out, &o.listOptions, time.Time{})
+		t.Dash, t.Narrow = false, true
+		t.Head("NODE", "FITS ON", "GRANTED", "SCORE", "OTHERS")
 		for i := range f.Nodes {
 			addFit(t, &f.Nodes[i])
 		}
-		if err := t.flush(""); err != nil {
+		if err := t.Flush(""); err != nil {
 			return err
 		}
 		if f.Foreign > 0 {
-			fmt.Fprintf(c.out, "%s of other aggregates: not ours.\n", display.Count(f.Foreign, "node"))
+			fmt.Fprintf(c.Out, "%s of other aggregates: not ours.\n", display.Count(f.Foreign, "node"))
 		}
 		last := "The request fits as a whole."
 		if f.Reason != "" {
 			last = "The request does not fit as a whole: " + display.Printable(f.Reason) + "."
 		}
-		_, err := fmt.Fprintln(c.out, last)
+		_, err := fmt.Fprintln(c.Out, last)
 		return err
 	})
 }
@@ -55,12 +56,12 @@ func (o *nodesOptions) showFits(ctx context.Context, c console) error {
 // name, and why the node does not fit on others.
 func addFit(t *listTable, n *operate.NodeFit) {
 	if len(n.Fits) == 0 {
-		t.row(t.cut(n.ClientID, 40), "nothing", "", "", othersOf(n))
+		t.Row(t.Cut(n.ClientID, 40), "nothing", "", "", othersOf(n))
 	}
 	for i, c := range n.Fits {
 		name, others, score := "", "", ""
 		if i == 0 {
-			name, others = t.cut(n.ClientID, 40), othersOf(n)
+			name, others = t.Cut(n.ClientID, 40), othersOf(n)
 		}
 		if c.Score > 0 {
 			score = fmt.Sprint(c.Score)
@@ -69,7 +70,7 @@ func addFit(t *listTable, n *operate.NodeFit) {
 		for _, g := range c.Granted {
 			granted = append(granted, g.Feature+" "+g.Value)
 		}
-		t.row(name, t.cut(strings.Join(nameset.Fold(c.Components), ", "), 60), t.cut(strings.Join(granted, ", "), 60), score, others)
+		t.Row(name, t.Cut(strings.Join(nameset.Fold(c.Components), ", "), 60), t.Cut(strings.Join(granted, ", "), 60), score, others)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/site/operate"
+	"patchbay/cmd/patchbay/command"
 )
 
 const journalLong = `List changes with time, user and slice: calls that changed something, changes by the
@@ -40,7 +41,7 @@ func (o *journalOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addSpan(fs, "entries")
 }
 
-func (o *journalOptions) Run(ctx context.Context, c console) error {
+func (o *journalOptions) Run(ctx context.Context, c command.Console) error {
 	head := []string{"TIME", "EVENT", "BY", "SLICE", "SLIVERS"}
 	if o.Wide {
 		head = append(head, "SPEAKER", "FROM", "REQUEST", "ID")
@@ -59,10 +60,10 @@ func (o *journalOptions) Run(ctx context.Context, c console) error {
 		if o.Wide {
 			cells = append(cells, t.name(e.Speaker), e.Remote, e.Request, e.ID)
 		}
-		text := t.cut(e.Text, 60)
+		text := t.Cut(e.Text, 60)
 		if e.Times > 1 {
 			text += fmt.Sprintf(", %d times since %s", e.Times, display.Time(e.Since))
 		}
-		t.row(append(cells, text)...)
+		t.Row(append(cells, text)...)
 	})
 }

@@ -13,12 +13,13 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/operate"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/inventory/nameset"
 )
 
 // listOptions are shared by all lists.
 type listOptions struct {
-	site   siteFlag
+	site   command.SiteFlag
 	list   string // the list's name at the server
 	JSON   bool
 	Wide   bool
@@ -101,8 +102,8 @@ func (o *listOptions) addSpan(fs *pflag.FlagSet, events string) {
 	fs.StringVar(&o.until, "until", "", "only "+events+" before this TIME, or a duration ago")
 }
 
-func (o *listOptions) flagWords() map[string]completer {
-	return map[string]completer{o.stateFlagName: someOf(o.states...)}
+func (o *listOptions) FlagWords() map[string]command.Completer {
+	return map[string]command.Completer{o.stateFlagName: command.SomeOf(o.states...)}
 }
 
 const listLong = `
@@ -140,7 +141,7 @@ func (o *listOptions) client() (site.AdminClient, error) {
 
 // show prints a list as JSON or as a table. The function row adds an entry to the table. If
 // the list is empty, show prints emptyText.
-func show[T any](ctx context.Context, o *listOptions, c console, emptyText string, head []string, row func(*listTable, *T)) error {
+func show[T any](ctx context.Context, o *listOptions, c command.Console, emptyText string, head []string, row func(*listTable, *T)) error {
 	h, err := o.client()
 	if err != nil {
 		return err
@@ -150,15 +151,15 @@ func show[T any](ctx context.Context, o *listOptions, c console, emptyText strin
 		return err
 	}
 	if o.JSON {
-		return h.List(ctx, o.list, o.filter, c.out)
+		return h.List(ctx, o.list, o.filter, c.Out)
 	}
-	t := newTable(c.out, o, now)
-	t.head(head...)
+	t := newTable(c.Out, o, now)
+	t.Head(head...)
 	if err := site.Rows(ctx, h, o.list, o.filter, func(r *T) error { row(t, r); return nil }); err != nil {
 		return err
 	}
 	if o.filter == (operate.Filter{Limit: o.filter.Limit}) && strings.HasPrefix(emptyText, "There is no such") {
 		emptyText = fmt.Sprintf("There are no %s.", o.list)
 	}
-	return t.flush(emptyText)
+	return t.Flush(emptyText)
 }

@@ -12,6 +12,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/service/maintenance"
 	"patchbay/am/site"
+	"patchbay/cmd/patchbay/command"
 )
 
 const lockdownLong = `Refuse new reservations: Allocate, Provision and CreateSliver answer 11 (UNAVAILABLE) with
@@ -25,7 +26,7 @@ refused. This survives restarts, until --lift.
 Without --reason, show whether the site is locked down.`
 
 type lockdownOptions struct {
-	site siteFlag
+	site command.SiteFlag
 	Lift bool
 	Text string
 }
@@ -37,7 +38,7 @@ func (o *lockdownOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *lockdownOptions) Validate(args []string) (err error) {
-	given := o.site.flags.Changed("reason")
+	given := o.site.Flags.Changed("reason")
 	switch {
 	case len(args) > 0:
 		return fmt.Errorf("it takes no argument, not %q; to lock the site down: --reason %s", args[0], display.ShellWord(strings.Join(args, " ")))
@@ -49,7 +50,7 @@ func (o *lockdownOptions) Validate(args []string) (err error) {
 	return maintenance.CheckText(o.Text)
 }
 
-func (o *lockdownOptions) Run(ctx context.Context, c console) error {
+func (o *lockdownOptions) Run(ctx context.Context, c command.Console) error {
 	config, err := o.site.Read()
 	if err != nil {
 		return err
@@ -65,35 +66,35 @@ func (o *lockdownOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	if served {
-		fmt.Fprintln(c.out, "New reservations are refused from now on.")
+		fmt.Fprintln(c.Out, "New reservations are refused from now on.")
 	} else {
-		fmt.Fprintln(c.out, "The server is not running. From its next start on, new reservations are refused.")
+		fmt.Fprintln(c.Out, "The server is not running. From its next start on, new reservations are refused.")
 	}
-	fmt.Fprintf(c.out, "Experimenters get the answer (code 11): %s\n", o.Text)
-	fmt.Fprintf(c.out, "Existing nodes continue: %s of %s.\n", display.Count(r.State.Slivers, "sliver"), display.Count(r.State.Slices, "slice"))
+	fmt.Fprintf(c.Out, "Experimenters get the answer (code 11): %s\n", o.Text)
+	fmt.Fprintf(c.Out, "Existing nodes continue: %s of %s.\n", display.Count(r.State.Slivers, "sliver"), display.Count(r.State.Slices, "slice"))
 	if r.State.Reserved > 0 {
-		fmt.Fprintf(c.out, "Reservations cannot be provisioned meanwhile, and end unless they are renewed: %s.\n", display.Count(r.State.Reserved, "sliver"))
+		fmt.Fprintf(c.Out, "Reservations cannot be provisioned meanwhile, and end unless they are renewed: %s.\n", display.Count(r.State.Reserved, "sliver"))
 	}
-	fmt.Fprintf(c.out, "To accept new reservations again: %s\n", o.site.Hint("lockdown", "--lift"))
+	fmt.Fprintf(c.Out, "To accept new reservations again: %s\n", o.site.Hint("lockdown", "--lift"))
 	return nil
 }
 
-func (o *lockdownOptions) lift(ctx context.Context, c console, config *site.Config) error {
+func (o *lockdownOptions) lift(ctx context.Context, c command.Console, config *site.Config) error {
 	r, served, err := changeMaintenance(ctx, c, config, site.MaintenanceOrder{Event: site.LiftLockdown})
 	switch {
 	case err != nil:
 		return err
 	case len(r.Changed) == 0:
-		fmt.Fprintln(c.out, "The site was not locked down.")
+		fmt.Fprintln(c.Out, "The site was not locked down.")
 	case served:
-		fmt.Fprintln(c.out, "New reservations are accepted again.")
+		fmt.Fprintln(c.Out, "New reservations are accepted again.")
 	default:
-		fmt.Fprintln(c.out, "The server is not running. From its next start on, new reservations are accepted again.")
+		fmt.Fprintln(c.Out, "The server is not running. From its next start on, new reservations are accepted again.")
 	}
 	return nil
 }
 
-func (o *lockdownOptions) show(ctx context.Context, c console, config *site.Config) error {
+func (o *lockdownOptions) show(ctx context.Context, c command.Console, config *site.Config) error {
 	state, served, err := site.ReadMaintenanceState(ctx, config)
 	if err != nil {
 		return err
@@ -103,12 +104,12 @@ func (o *lockdownOptions) show(ctx context.Context, c console, config *site.Conf
 		if !l.Since.IsZero() {
 			since = " since " + l.Since.Format(time.RFC3339)
 		}
-		fmt.Fprintf(c.out, "New reservations are refused%s. Experimenters get the answer (code 11): %s\n", since, l.Text)
+		fmt.Fprintf(c.Out, "New reservations are refused%s. Experimenters get the answer (code 11): %s\n", since, l.Text)
 	} else {
-		fmt.Fprintln(c.out, "The site is not locked down.")
+		fmt.Fprintln(c.Out, "The site is not locked down.")
 	}
 	if !served {
-		fmt.Fprintln(c.out, "The server is not running.")
+		fmt.Fprintln(c.Out, "The server is not running.")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/service/maintenance"
 	"patchbay/am/site"
+	"patchbay/cmd/patchbay/command"
 )
 
 const maintenanceLong = `Plan maintenance of components, given by name, as ranges such as pc1..pc4 or by URN, or of
@@ -28,7 +29,7 @@ A TIME is written 2030-01-31T12:00:00Z, with its zone, or is a duration from now
 2h or 3d.`
 
 type maintenanceOptions struct {
-	site        siteFlag
+	site        command.SiteFlag
 	All         bool
 	From, Until string
 	For         string
@@ -50,7 +51,7 @@ func (o *maintenanceOptions) AddFlags(fs *pflag.FlagSet) {
 
 func (o *maintenanceOptions) Validate(args []string) (err error) {
 	timed := o.From != "" || o.Until != "" || o.For != "" || o.Reason != ""
-	if o.site.flags.Changed("lift") {
+	if o.site.Flags.Changed("lift") {
 		if len(o.Lift) == 0 || slices.Min(o.Lift) < 1 {
 			return fmt.Errorf("--lift takes numbers of the list, from 1")
 		}
@@ -58,7 +59,7 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 			return fmt.Errorf("--lift goes with no other flag")
 		}
 		o.order = site.MaintenanceOrder{Event: site.CancelMaintenance, Numbers: o.Lift}
-		return noArguments(args)
+		return command.NoArguments(args)
 	}
 	if err := onlyComponents(args); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 		return fmt.Errorf("name the components, such as pc1, or pc1..pc4, or give --all for the whole site")
 	case len(args) > 0 && o.All:
 		return fmt.Errorf("--all is the whole site; name no components with it; the reason goes after --reason")
-	case o.Reason == "" && !o.site.flags.Changed("reason"):
+	case o.Reason == "" && !o.site.Flags.Changed("reason"):
 		return fmt.Errorf("add --reason TEXT for experimenters")
 	case o.Until == "" && o.For == "":
 		return fmt.Errorf("the end is missing; add --until TIME, or --for DURATION")
@@ -104,7 +105,7 @@ func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
 	return nil
 }
 
-func (o *maintenanceOptions) Run(ctx context.Context, c console) error {
+func (o *maintenanceOptions) Run(ctx context.Context, c command.Console) error {
 	config, err := o.site.Read()
 	if err != nil {
 		return err
@@ -125,57 +126,57 @@ func (o *maintenanceOptions) Run(ctx context.Context, c console) error {
 		reportAdded(c, &r)
 	} else {
 		for _, line := range r.Changed {
-			fmt.Fprintf(c.out, "Lifted: %s\n", line)
+			fmt.Fprintf(c.Out, "Lifted: %s\n", line)
 		}
 	}
 	if !served {
-		fmt.Fprintln(c.out, "The server is not running; this takes effect at its next start.")
+		fmt.Fprintln(c.Out, "The server is not running; this takes effect at its next start.")
 	}
 	return nil
 }
 
 // reportAdded also prints the slices whose leases end after the window begins.
-func reportAdded(c console, r *site.MaintenanceResult) {
+func reportAdded(c command.Console, r *site.MaintenanceResult) {
 	w := r.Window
-	fmt.Fprintf(c.out, "Maintenance %d is planned, of %s, from %s until %s.\n", r.Number, site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339))
-	fmt.Fprintf(c.out, "Experimenters get the reason: %s\n", w.Text)
+	fmt.Fprintf(c.Out, "Maintenance %d is planned, of %s, from %s until %s.\n", r.Number, site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339))
+	fmt.Fprintf(c.Out, "Experimenters get the reason: %s\n", w.Text)
 	affected := slices.DeleteFunc(r.State.Affected, func(s site.AffectedSlice) bool { return s.Planned != r.Number-1 })
 	if len(affected) == 0 {
-		fmt.Fprintln(c.out, "No lease reaches into it.")
+		fmt.Fprintln(c.Out, "No lease reaches into it.")
 		return
 	}
-	fmt.Fprintln(c.out, "Leases of these slices end later; their slivers stay:")
+	fmt.Fprintln(c.Out, "Leases of these slices end later; their slivers stay:")
 	for _, s := range affected {
-		fmt.Fprintln(c.out, "  "+s.String())
+		fmt.Fprintln(c.Out, "  "+s.String())
 	}
 }
 
 // list numbers the planned windows from 1.
-func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.Config) error {
+func (o *maintenanceOptions) list(ctx context.Context, c command.Console, config *site.Config) error {
 	s, _, err := site.ReadMaintenanceState(ctx, config)
 	if err != nil {
 		return err
 	}
 	if len(s.Planned) == 0 {
-		fmt.Fprintln(c.out, "No maintenance is planned.")
+		fmt.Fprintln(c.Out, "No maintenance is planned.")
 		return nil
 	}
 	now := config.Now(ctx)
-	t := &table{out: c.out}
+	t := &command.Table{Out: c.Out}
 	for i, w := range s.Planned {
-		when := distance(w.From.Sub(now))
+		when := command.Distance(w.From.Sub(now))
 		switch {
 		case !w.Until.After(now):
 			when = "over"
 		case w.IsInForce(now):
 			when = "now"
 		}
-		t.row(fmt.Sprint(i+1), when, display.Time(w.From)+" to "+display.Time(w.Until), site.WindowText(w), w.Text)
+		t.Row(fmt.Sprint(i+1), when, display.Time(w.From)+" to "+display.Time(w.Until), site.WindowText(w), w.Text)
 		for _, r := range s.Affected {
 			if r.Planned == i {
-				t.row("", "reaches into it: "+r.String())
+				t.Row("", "reaches into it: "+r.String())
 			}
 		}
 	}
-	return t.flush("")
+	return t.Flush("")
 }

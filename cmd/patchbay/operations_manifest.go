@@ -9,13 +9,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/site"
+	"patchbay/cmd/patchbay/command"
 )
 
 const manifestLong = `Print a slice's manifest, even if the slice was shut down. SLICE is its URN or name. It
 works with and without a running server.`
 
 type manifestOptions struct {
-	site   siteFlag
+	site   command.SiteFlag
 	Backup string
 	Slice  string
 }
@@ -26,11 +27,11 @@ func (o *manifestOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *manifestOptions) Validate(args []string) (err error) {
-	o.Slice, err = oneArgument(args, "the slice's URN or name")
+	o.Slice, err = command.OneArgument(args, "the slice's URN or name")
 	return err
 }
 
-func (o *manifestOptions) Run(ctx context.Context, c console) error {
+func (o *manifestOptions) Run(ctx context.Context, c command.Console) error {
 	config, err := o.site.Read()
 	if err != nil {
 		return err
@@ -40,6 +41,6 @@ func (o *manifestOptions) Run(ctx context.Context, c console) error {
 	if err := site.ConnectBackup(config, o.Backup).Stream(ctx, "/inspect?"+q.Encode(), &manifest); err != nil {
 		return err
 	}
-	_, err = io.WriteString(c.out, shownOn(c.out, manifest.String()))
+	_, err = io.WriteString(c.Out, command.ShownOn(c.Out, manifest.String()))
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/operate"
+	"patchbay/cmd/patchbay/command"
 )
 
 const nodesLong = `List nodes with their state, used capacity, slices and ends of leases: all nodes of the
@@ -66,7 +67,7 @@ func (o *nodesOptions) Validate(args []string) error {
 	return nil
 }
 
-func (o *nodesOptions) Run(ctx context.Context, c console) error {
+func (o *nodesOptions) Run(ctx context.Context, c command.Console) error {
 	if o.Orphans {
 		return o.showOrphans(ctx, c)
 	}
@@ -87,7 +88,7 @@ func (o *nodesOptions) Run(ctx context.Context, c console) error {
 				last = h
 			}
 		}
-		if most := 3; len(held) > most && !t.wide {
+		if most := 3; len(held) > most && !t.Wide {
 			held = append(held[:most], fmt.Sprintf("%d more", len(held)-most+n.More))
 		} else if n.More > 0 {
 			held = append(held, fmt.Sprintf("%d more", n.More))
@@ -100,7 +101,7 @@ func (o *nodesOptions) Run(ctx context.Context, c console) error {
 			}
 			cells = append(cells, kind, n.Provider, strings.Join(users, ", "))
 		}
-		t.row(append(cells, t.cut(nodeRemark(n), 60))...)
+		t.Row(append(cells, t.Cut(nodeRemark(n), 60))...)
 	})
 }
 
@@ -164,19 +165,19 @@ func nodeRemark(n *operate.Node) string {
 }
 
 // showOrphans needs a served site.
-func (o *nodesOptions) showOrphans(ctx context.Context, c console) error {
+func (o *nodesOptions) showOrphans(ctx context.Context, c command.Console) error {
 	config, err := o.site.Read()
 	if err != nil {
 		return err
 	}
-	t := newTable(c.out, &o.listOptions, config.Now(ctx))
-	t.head("PROVIDER", "RESOURCE", "NODE", "SINCE", "RELEASED HERE", "REMARK")
+	t := newTable(c.Out, &o.listOptions, config.Now(ctx))
+	t.Head("PROVIDER", "RESOURCE", "NODE", "SINCE", "RELEASED HERE", "REMARK")
 	list := func(w io.Writer) error { return site.Connect(config).Stream(ctx, "/orphans", w) }
 	if o.JSON {
-		err = list(c.out)
+		err = list(c.Out)
 	} else {
 		err = site.ReadRows(list, func(r *site.OrphanRow) error {
-			t.row(t.cut(r.Provider, 40), r.Resource, t.cut(r.Component, 40), t.when(r.Since), yesOrNo(r.Released), remarkOn(r))
+			t.Row(t.Cut(r.Provider, 40), r.Resource, t.Cut(r.Component, 40), t.when(r.Since), yesOrNo(r.Released), remarkOn(r))
 			return nil
 		})
 	}
@@ -186,5 +187,5 @@ func (o *nodesOptions) showOrphans(ctx context.Context, c console) error {
 	case err != nil || o.JSON:
 		return err
 	}
-	return t.flush("Providers have reported no orphans.")
+	return t.Flush("Providers have reported no orphans.")
 }

@@ -13,6 +13,7 @@ import (
 	"patchbay/am/follow/audit"
 	"patchbay/am/site"
 	"patchbay/am/site/operate"
+	"patchbay/cmd/patchbay/command"
 )
 
 const releaseLong = `Release slivers, as if their users had deleted them. A TARGET is a slice, by its URN or
@@ -31,7 +32,7 @@ is one that patchbay nodes --orphans lists, by its name or as PROVIDER/NAME. Res
 slivers are never touched. The site must be served.`
 
 type releaseOptions struct {
-	site    siteFlag
+	site    command.SiteFlag
 	order   operate.Release
 	Orphans bool
 	Yes     bool
@@ -60,7 +61,7 @@ func (o *releaseOptions) Validate(args []string) error {
 	return nil
 }
 
-func (o *releaseOptions) Run(ctx context.Context, c console) error {
+func (o *releaseOptions) Run(ctx context.Context, c command.Console) error {
 	config, err := o.site.Read()
 	if err != nil {
 		return err
@@ -78,15 +79,15 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	for _, s := range done.Slices {
-		fmt.Fprintf(c.out, "Released: %s of slice %s.\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()))
+		fmt.Fprintf(c.Out, "Released: %s of slice %s.\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()))
 		switch {
 		case s.Removing > 0 && served:
-			fmt.Fprintf(c.out, "Waiting for providers to remove %s; to list those that remain: %s\n", display.Count(s.Removing, "sliver"), o.site.Hint("slivers", s.Slice.Name))
+			fmt.Fprintf(c.Out, "Waiting for providers to remove %s; to list those that remain: %s\n", display.Count(s.Removing, "sliver"), o.site.Hint("slivers", s.Slice.Name))
 		case s.Removing > 0:
-			fmt.Fprintf(c.out, "Providers will remove %s when the site is served.\n", display.Count(s.Removing, "sliver"))
+			fmt.Fprintf(c.Out, "Providers will remove %s when the site is served.\n", display.Count(s.Removing, "sliver"))
 		}
 		if s.Shutdown {
-			fmt.Fprintf(c.out, "The slice stays shut down; to lift that: %s\n", o.site.Hint("thaw", s.Slice.String()))
+			fmt.Fprintf(c.Out, "The slice stays shut down; to lift that: %s\n", o.site.Hint("thaw", s.Slice.String()))
 		}
 	}
 	return nil
@@ -94,8 +95,8 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 
 // confirm fails if the answer is not yes. With --yes or without a terminal, it does
 // nothing.
-func (o *releaseOptions) confirm(ctx context.Context, c console, config *site.Config) error {
-	if o.Yes || !toTerminal(os.Stdin) || !toTerminal(c.out) {
+func (o *releaseOptions) confirm(ctx context.Context, c command.Console, config *site.Config) error {
+	if o.Yes || !command.ToTerminal(os.Stdin) || !command.ToTerminal(c.Out) {
 		return nil
 	}
 	preview := o.order
@@ -105,16 +106,16 @@ func (o *releaseOptions) confirm(ctx context.Context, c console, config *site.Co
 		return err
 	}
 	for _, s := range done.Slices {
-		fmt.Fprintf(c.out, "%s of slice %s: %s\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()), display.Line(userfolder.JoinSome(s.ClientIDs)))
+		fmt.Fprintf(c.Out, "%s of slice %s: %s\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()), display.Line(userfolder.JoinSome(s.ClientIDs)))
 	}
-	if !confirmed(os.Stdin, c.out, "Release them, with everything on them? [y/N] ") {
+	if !command.Confirmed(os.Stdin, c.Out, "Release them, with everything on them? [y/N] ") {
 		return errors.New("nothing was changed")
 	}
 	return nil
 }
 
 // releaseOrphans needs a served site.
-func (o *releaseOptions) releaseOrphans(ctx context.Context, c console, config *site.Config) error {
+func (o *releaseOptions) releaseOrphans(ctx context.Context, c command.Console, config *site.Config) error {
 	var done []site.OrphanResult
 	_, err := site.Connect(config).Order(ctx, "/orphans", site.OrphanOrder{Resources: o.order.Targets, Text: o.order.Text, Operator: audit.Operator()}, &done)
 	if errors.Is(err, site.ErrNotServed) {
@@ -131,17 +132,17 @@ func (o *releaseOptions) releaseOrphans(ctx context.Context, c console, config *
 		}
 		switch {
 		case d.Gone:
-			fmt.Fprintf(c.out, "Removed: %s.\n", what)
+			fmt.Fprintf(c.Out, "Removed: %s.\n", what)
 		case d.Wrong != "":
 			wrong++
-			fmt.Fprintf(c.out, "Not removed: %s: %s\n", what, display.Line(d.Wrong))
+			fmt.Fprintf(c.Out, "Not removed: %s: %s\n", what, display.Line(d.Wrong))
 		default:
 			going++
-			fmt.Fprintf(c.out, "Removal requested, not yet confirmed: %s.\n", what)
+			fmt.Fprintf(c.Out, "Removal requested, not yet confirmed: %s.\n", what)
 		}
 	}
 	if going > 0 {
-		fmt.Fprintf(c.out, "To list the orphans that are left: %s\n", o.site.Hint("nodes", "--orphans"))
+		fmt.Fprintf(c.Out, "To list the orphans that are left: %s\n", o.site.Hint("nodes", "--orphans"))
 	}
 	if wrong > 0 {
 		return fmt.Errorf("%s could not be removed for the reasons above; fix the provider and try again", display.Count(wrong, "resource"))

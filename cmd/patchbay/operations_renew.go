@@ -12,6 +12,7 @@ import (
 	"patchbay/am/follow/audit"
 	"patchbay/am/site"
 	"patchbay/am/site/operate"
+	"patchbay/cmd/patchbay/command"
 )
 
 const renewLong = `Change the end of leases, to a later or earlier time. A TARGET is a slice, by its URN or
@@ -27,7 +28,7 @@ It works with and without a running server. A TIME is written 2030-01-31T12:00:0
 its zone, or is a duration from now, such as 2h or 3d.`
 
 type renewOptions struct {
-	site       siteFlag
+	site       command.SiteFlag
 	Until, For string
 	order      operate.Renew
 }
@@ -56,7 +57,7 @@ func (o *renewOptions) Validate(args []string) (err error) {
 	return err
 }
 
-func (o *renewOptions) Run(ctx context.Context, c console) error {
+func (o *renewOptions) Run(ctx context.Context, c command.Console) error {
 	config, err := o.site.Read()
 	if err != nil {
 		return err
@@ -67,14 +68,14 @@ func (o *renewOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	for _, s := range done.Slices {
-		fmt.Fprintf(c.out, "The leases of %s of slice %s end at %s (%s).\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()), display.Time(s.Expires), distance(s.Expires.Sub(done.At.Truncate(time.Second))))
+		fmt.Fprintf(c.Out, "The leases of %s of slice %s end at %s (%s).\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()), display.Time(s.Expires), command.Distance(s.Expires.Sub(done.At.Truncate(time.Second))))
 	}
 	printWarnings(c, done)
 	return nil
 }
 
-func printWarnings(c console, result operate.Result) {
+func printWarnings(c command.Console, result operate.Result) {
 	for _, w := range result.Warnings {
-		fmt.Fprintf(c.out, "Note: %s\n", display.Line(w))
+		fmt.Fprintf(c.Out, "Note: %s\n", display.Line(w))
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/site/operate"
+	"patchbay/cmd/patchbay/command"
 )
 
 const slicesLong = `List slices with their slivers by state, the first end of a lease, and the users who
@@ -27,13 +28,13 @@ func (o *slicesOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.filter.Shutdown, "shutdown", false, "only those that were shut down")
 }
 
-func (o *slicesOptions) Run(ctx context.Context, c console) error {
+func (o *slicesOptions) Run(ctx context.Context, c command.Console) error {
 	head := []string{"SLICE", "SLIVERS", "STATES", "FIRST END", "USERS"}
 	if o.Wide {
 		head = append(head, "LAST END", "CREATED", "SHUT DOWN")
 	}
 	return show(ctx, &o.listOptions, c, "There is no such slice.", head, func(t *listTable, s *operate.Slice) {
-		state := formatStates(s.States)
+		state := command.FormatStates(s.States)
 		if !s.Shutdown.IsZero() {
 			state = strings.TrimSuffix("shut down, "+state, ", ")
 		}
@@ -45,6 +46,6 @@ func (o *slicesOptions) Run(ctx context.Context, c console) error {
 			}
 			cells = append(cells, t.end(s.Last, !s.Shutdown.IsZero()), t.when(s.Created), down)
 		}
-		t.row(cells...)
+		t.Row(cells...)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/site/operate"
+	"patchbay/cmd/patchbay/command"
 )
 
 const sliversLong = `List slivers, of all slices or of those that match the argument, with component, state,
@@ -33,7 +34,7 @@ func (o *sliversOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.filter.Shutdown, "shutdown", false, "only those of slices that were shut down")
 }
 
-func (o *sliversOptions) Run(ctx context.Context, c console) error {
+func (o *sliversOptions) Run(ctx context.Context, c command.Console) error {
 	head := []string{"SLIVER", "ON", "STATE", "END", "USER"}
 	if o.Wide {
 		head = append(head, "SPEAKER", "TYPE", "PROVIDER", "CREATED", "TASK", "LOGINS", "URN")
@@ -52,6 +53,6 @@ func (o *sliversOptions) Run(ctx context.Context, c console) error {
 			}
 			cells = append(cells, t.name(s.Speaker), s.SliverType, s.Provider, t.when(s.Created), task, strings.Join(s.Logins, " "), s.URN.String())
 		}
-		t.row(append(cells, t.cut(s.Error, 60))...)
+		t.Row(append(cells, t.Cut(s.Error, 60))...)
 	})
 }

@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"patchbay/am/urn"
+	"patchbay/cmd/patchbay/command"
 )
 
 // listTable is a table of what a site holds.
 type listTable struct {
-	table
+	command.Table
 	now  time.Time // the site's time
 	urns bool      // print whole URNs
 }
 
 func newTable(w io.Writer, o *listOptions, now time.Time) *listTable {
-	return &listTable{table{out: w, dash: true, wide: o.Wide}, now, o.URNs}
+	return &listTable{command.Table{Out: w, Dash: true, Wide: o.Wide}, now, o.URNs}
 }
 
 // name returns the name in a URN, or the whole URN with --urns.
@@ -25,7 +26,7 @@ func (t *listTable) name(u urn.URN) string {
 	if t.urns {
 		return u.String()
 	}
-	return t.cut(u.Name, 40)
+	return t.Cut(u.Name, 40)
 }
 
 // list returns at most three names, unless the table is wide.
@@ -33,7 +34,7 @@ func (t *listTable) list(all []urn.URN) string {
 	const most = 3
 	var names []string
 	for i, u := range all {
-		if i == most && !t.wide {
+		if i == most && !t.Wide {
 			names = append(names, fmt.Sprintf("%d more", len(all)-most))
 			break
 		}
@@ -47,7 +48,7 @@ func (t *listTable) sliver(sliver, slice urn.URN, clientID string) string {
 	if t.urns || clientID == "" {
 		return sliver.String()
 	}
-	return t.cut(slice.Name, 30) + "/" + t.cut(clientID, 30)
+	return t.Cut(slice.Name, 30) + "/" + t.Cut(clientID, 30)
 }
 
 // when returns "" for the zero time.
@@ -55,7 +56,7 @@ func (t *listTable) when(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return timeAndDistance(at, t.now)
+	return command.TimeAndDistance(at, t.now)
 }
 
 // end marks the lease of a frozen sliver. Such a lease cannot end before the slice is
@@ -72,5 +73,5 @@ func (t *listTable) component(u urn.URN, name string) string {
 	if t.urns && !u.IsZero() {
 		return u.String()
 	}
-	return t.cut(name, 40)
+	return t.Cut(name, 40)
 }

@@ -8,6 +8,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/site/operate"
+	"patchbay/cmd/patchbay/command"
 )
 
 const tasksLong = `List pending provider tasks: sliver, beginning, failed attempts, next attempt, and the
@@ -31,7 +32,7 @@ func (o *tasksOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addSpan(fs, "tasks that began")
 }
 
-func (o *tasksOptions) Run(ctx context.Context, c console) error {
+func (o *tasksOptions) Run(ctx context.Context, c command.Console) error {
 	head := []string{"SLIVER", "GOAL", "ON", "FAILED", "NEXT TRY", "SINCE"}
 	if o.Wide {
 		head = append(head, "PROVIDER", "REQUEST", "URN")
@@ -40,7 +41,7 @@ func (o *tasksOptions) Run(ctx context.Context, c console) error {
 	return show(ctx, &o.listOptions, c, "No pending tasks.", head, func(t *listTable, x *operate.Task) {
 		next := "now"
 		if x.Next.After(t.now) {
-			next = distance(x.Next.Sub(t.now))
+			next = command.Distance(x.Next.Sub(t.now))
 		}
 		cells := []string{
 			t.sliver(x.Sliver, x.Slice, x.ClientID), string(x.Goal), x.ComponentName, fmt.Sprint(x.Attempt), next, t.when(x.Since),
@@ -48,6 +49,6 @@ func (o *tasksOptions) Run(ctx context.Context, c console) error {
 		if o.Wide {
 			cells = append(cells, x.Provider, x.Request, x.Sliver.String())
 		}
-		t.row(append(cells, t.cut(x.Error, 60))...)
+		t.Row(append(cells, t.Cut(x.Error, 60))...)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/site/operate"
 	"patchbay/am/urn"
+	"patchbay/cmd/patchbay/command"
 )
 
 const thawLong = `Lift the Shutdown of a slice. Its nodes, which were kept for inspection, become usable
@@ -26,7 +27,7 @@ where it runs: patchbay manifest SLICE.
 It works with and without a running server.`
 
 type thawOptions struct {
-	site   siteFlag
+	site   command.SiteFlag
 	Extend string
 	order  operate.Thaw
 }
@@ -45,7 +46,7 @@ func (o *thawOptions) Validate(args []string) (err error) {
 		}
 		return nil
 	}
-	if o.order.Slice, err = oneArgument(args, "the slice's URN or name"); err != nil {
+	if o.order.Slice, err = command.OneArgument(args, "the slice's URN or name"); err != nil {
 		return err
 	}
 	if u, err := urn.Parse(o.order.Slice); err == nil && u.Type != urn.Slice {
@@ -57,7 +58,7 @@ func (o *thawOptions) Validate(args []string) (err error) {
 	return err
 }
 
-func (o *thawOptions) Run(ctx context.Context, c console) error {
+func (o *thawOptions) Run(ctx context.Context, c command.Console) error {
 	config, err := o.site.Read()
 	if err != nil {
 		return err
@@ -71,7 +72,7 @@ func (o *thawOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	for _, s := range done.Slices {
-		fmt.Fprintf(c.out, "Slice %s is no longer shut down; it has %s.\n", display.Line(s.Slice.String()), display.Count(s.Slivers, "sliver"))
+		fmt.Fprintf(c.Out, "Slice %s is no longer shut down; it has %s.\n", display.Line(s.Slice.String()), display.Count(s.Slivers, "sliver"))
 		switch {
 		case s.Slivers == 0:
 		case s.Expires.After(done.At):
@@ -79,11 +80,11 @@ func (o *thawOptions) Run(ctx context.Context, c console) error {
 			if s.Nodes > 0 {
 				state = "The nodes are off"
 			}
-			fmt.Fprintf(c.out, "%s; the first lease ends at %s (%s).\n", state, display.Time(s.Expires), distance(s.Expires.Sub(done.At.Truncate(time.Second))))
+			fmt.Fprintf(c.Out, "%s; the first lease ends at %s (%s).\n", state, display.Time(s.Expires), command.Distance(s.Expires.Sub(done.At.Truncate(time.Second))))
 		case s.Nodes == 0:
-			fmt.Fprintf(c.out, "The first reservation ended at %s, so it is released.\n", display.Time(s.Expires))
+			fmt.Fprintf(c.Out, "The first reservation ended at %s, so it is released.\n", display.Time(s.Expires))
 		default:
-			fmt.Fprintf(c.out, "The first lease ended at %s, so its nodes are released.\n", display.Time(s.Expires))
+			fmt.Fprintf(c.Out, "The first lease ended at %s, so its nodes are released.\n", display.Time(s.Expires))
 		}
 	}
 	printWarnings(c, done)
@@ -91,7 +92,7 @@ func (o *thawOptions) Run(ctx context.Context, c console) error {
 }
 
 // list prints the slices that are shut down.
-func (o *thawOptions) list(ctx context.Context, c console, h site.AdminClient) error {
+func (o *thawOptions) list(ctx context.Context, c command.Console, h site.AdminClient) error {
 	n := 0
 	err := site.Rows(ctx, h, "slices", operate.Filter{Shutdown: true}, func(s *operate.Slice) error {
 		n++
@@ -99,11 +100,11 @@ func (o *thawOptions) list(ctx context.Context, c console, h site.AdminClient) e
 		if s.Slivers > 0 {
 			what += ", first lease to " + display.Time(s.Expires)
 		}
-		_, err := fmt.Fprintf(c.out, "%s  shut down at %s by %s, %s\n", display.Line(s.URN.String()), display.Time(s.Shutdown), display.Line(s.ShutdownBy.String()), what)
+		_, err := fmt.Fprintf(c.Out, "%s  shut down at %s by %s, %s\n", display.Line(s.URN.String()), display.Time(s.Shutdown), display.Line(s.ShutdownBy.String()), what)
 		return err
 	})
 	if err == nil && n == 0 {
-		_, err = fmt.Fprintln(c.out, "No slice is shut down.")
+		_, err = fmt.Fprintln(c.Out, "No slice is shut down.")
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/operate"
+	"patchbay/cmd/patchbay/command"
 )
 
 const usageLong = `List node-hours by user and project, from the journal. A project is the authority of
@@ -73,7 +74,7 @@ func (o *usageOptions) readPeriod(now time.Time) (err error) {
 	return nil
 }
 
-func (o *usageOptions) Run(ctx context.Context, c console) error {
+func (o *usageOptions) Run(ctx context.Context, c command.Console) error {
 	h, err := o.client()
 	if err != nil {
 		return err
@@ -82,15 +83,15 @@ func (o *usageOptions) Run(ctx context.Context, c console) error {
 	if err := o.readPeriod(now); err != nil {
 		return err
 	}
-	incomplete, notes := 0, c.err
+	incomplete, notes := 0, c.Err
 	switch {
 	case o.CSV:
-		incomplete, err = o.printCSV(ctx, h, c.out)
+		incomplete, err = o.printCSV(ctx, h, c.Out)
 	case o.JSON:
-		err = h.List(ctx, o.list, o.filter, c.out)
+		err = h.List(ctx, o.list, o.filter, c.Out)
 	default:
 		incomplete, err = o.printTable(ctx, h, c)
-		notes = c.out
+		notes = c.Out
 	}
 	if err != nil {
 		return err
@@ -101,17 +102,17 @@ func (o *usageOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-func (o *usageOptions) printTable(ctx context.Context, h site.AdminClient, c console) (incomplete int, err error) {
-	fmt.Fprintf(c.out, "From %s until %s:\n\n", display.Time(o.filter.Since), display.Time(o.filter.Until))
+func (o *usageOptions) printTable(ctx context.Context, h site.AdminClient, c command.Console) (incomplete int, err error) {
+	fmt.Fprintf(c.Out, "From %s until %s:\n\n", display.Time(o.filter.Since), display.Time(o.filter.Until))
 	var total operate.Usage
 	err = show(ctx, &o.listOptions, c, "No nodes were held.", []string{"PROJECT", "USER", "NODES", "NODE-HOURS"}, func(t *listTable, u *operate.Usage) {
 		total.Nodes += u.Nodes
 		total.NodeHours += u.NodeHours
 		total.Incomplete += u.Incomplete
-		t.row(u.Project, t.name(u.User), fmt.Sprint(u.Nodes), hours(u.NodeHours))
+		t.Row(u.Project, t.name(u.User), fmt.Sprint(u.Nodes), hours(u.NodeHours))
 	})
 	if err == nil && total.Nodes > 0 {
-		fmt.Fprintf(c.out, "\n%s node-hours of %s.\n", hours(total.NodeHours), display.Count(total.Nodes, "node"))
+		fmt.Fprintf(c.Out, "\n%s node-hours of %s.\n", hours(total.NodeHours), display.Count(total.Nodes, "node"))
 	}
 	return total.Incomplete, err
 }

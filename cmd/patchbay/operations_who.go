@@ -12,6 +12,7 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/follow/audit"
+	"patchbay/cmd/patchbay/command"
 )
 
 const whoLong = `Find who used an IP address at a given time: the sliver that had ADDRESS, or PORT of that
@@ -29,7 +30,7 @@ running server.
 The exit status is 0 if a user was found, else 1.`
 
 type whoOptions struct {
-	site  siteFlag
+	site  command.SiteFlag
 	At    string
 	JSON  bool
 	place audit.Place
@@ -63,7 +64,7 @@ func (o *whoOptions) Validate(args []string) (err error) {
 	return nil
 }
 
-func (o *whoOptions) Run(_ context.Context, c console) error {
+func (o *whoOptions) Run(_ context.Context, c command.Console) error {
 	files, err := o.audits()
 	if err != nil {
 		return err
@@ -73,16 +74,16 @@ func (o *whoOptions) Run(_ context.Context, c console) error {
 		return err
 	}
 	if o.JSON {
-		e := json.NewEncoder(c.out)
+		e := json.NewEncoder(c.Out)
 		e.SetIndent("", "  ")
 		if err := e.Encode(a); err != nil {
 			return err
 		}
 	} else {
-		printAnswer(c.out, a, o.place)
+		printAnswer(c.Out, a, o.place)
 	}
 	if len(a.Holders) == 0 {
-		return exitError(1)
+		return command.ExitError(1)
 	}
 	return nil
 }

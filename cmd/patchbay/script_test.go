@@ -148,7 +148,7 @@ func (y *script) run(name string, args []string) (code int, out string) {
 	return runCommand(y.t, args...)
 }
 
-// check runs a command, prints its output and checks its exit status.
+// Check runs a command, prints its output and checks its exit status.
 func (y *script) check(name string, neg bool, args []string) {
 	code, out := y.run(name, args)
 	fmt.Fprint(y.Stdout(), out)

@@ -20,6 +20,7 @@ import (
 	"patchbay/am/file"
 	"patchbay/am/site"
 	"patchbay/am/store"
+	"patchbay/cmd/patchbay/command"
 )
 
 const backupLong = `Write a copy of the database into FILE: slices, slivers, requests, pending tasks and the
@@ -32,7 +33,7 @@ To restore it: patchbay restore. Configuration, inventory, keys, trusted certifi
 the audit are separate files; copy them like any others.`
 
 type backupOptions struct {
-	site  siteFlag
+	site  command.SiteFlag
 	file  string
 	Force bool
 }
@@ -43,11 +44,11 @@ func (o *backupOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *backupOptions) Validate(args []string) (err error) {
-	o.file, err = oneArgument(args, "the file to write, or - for standard output")
+	o.file, err = command.OneArgument(args, "the file to write, or - for standard output")
 	return err
 }
 
-func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
+func (o *backupOptions) Run(ctx context.Context, c command.Console) (err error) {
 	config, err := o.site.Read()
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 			return err
 		}
 	}
-	removeUnfinished(folder, c.err)
+	removeUnfinished(folder, c.Err)
 	var f *os.File
 	err = file.AsOwner(folder, func() (err error) { f, err = newBackup(folder); return err })
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,16 +78,16 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 	if o.file == "-" {
 		_, err := f.Seek(0, io.SeekStart)
 		if err == nil {
-			_, err = io.Copy(c.out, f)
+			_, err = io.Copy(c.Out, f)
 		}
 		if err != nil {
 			return fmt.Errorf("cannot write the backup to standard output: %w", err)
 		}
-		fmt.Fprintln(c.err, backupLine(report)+".")
+		fmt.Fprintln(c.Err, backupLine(report)+".")
 		if userfolder.FileExists(filepath.Join(filepath.Dir(config.Origin.File), authority.FileName)) {
-			fmt.Fprintln(c.err, "warning  the state of the trial authority is not in it; name a FILE to get both")
+			fmt.Fprintln(c.Err, "warning  the state of the trial authority is not in it; name a FILE to get both")
 		}
-		noteBackup(config, c.err)
+		noteBackup(config, c.Err)
 		return nil
 	}
 	if err := o.backUpAuthority(ctx, config); err != nil {
@@ -95,8 +96,8 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 	if err := file.AsOwner(folder, func() error { return o.publish(f.Name()) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "%s, in %s.\n", backupLine(report), o.file)
-	noteBackup(config, c.err)
+	fmt.Fprintf(c.Out, "%s, in %s.\n", backupLine(report), o.file)
+	noteBackup(config, c.Err)
 	return nil
 }
 

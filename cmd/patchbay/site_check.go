@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/site/check"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/inventory/provider"
 )
 
@@ -44,8 +45,8 @@ server.
 The exit status is 0 if nothing is wrong; warnings do not count.`
 
 type checkOptions struct {
-	site    siteFlag
-	source  sourceFlags
+	site    command.SiteFlag
+	source  command.SourceFlags
 	life    check.NodeTest
 	subject check.Subject
 	Files   []string
@@ -73,8 +74,8 @@ func (o *checkOptions) Validate(args []string) error {
 	return validateLife(&o.life, args)
 }
 
-func (o *checkOptions) Run(ctx context.Context, c console) error {
-	k := &check.Checker{Out: c.out, Err: c.err, NodeTest: o.life}
+func (o *checkOptions) Run(ctx context.Context, c command.Console) error {
+	k := &check.Checker{Out: c.Out, Err: c.Err, NodeTest: o.life}
 	if o.subject.User != "" {
 		k.Explain(ctx, o.site.Path(), o.subject)
 		return verdictOf(k)
@@ -87,7 +88,7 @@ func (o *checkOptions) Run(ctx context.Context, c console) error {
 	if k.Config, err = o.site.Optional(); err != nil {
 		k.Errors(err)
 	}
-	k.Parameters = o.source.values
+	k.Parameters = o.source.Values
 	for _, f := range o.Files {
 		k.File(ctx, f)
 	}
@@ -99,7 +100,7 @@ func verdictOf(k *check.Checker) error {
 	if k.Verdict() {
 		return nil
 	}
-	return exitError(1)
+	return command.ExitError(1)
 }
 
 func lifeFlags(fs *pflag.FlagSet, o *check.NodeTest) {

@@ -19,6 +19,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/site/create"
 	"patchbay/am/urn"
+	"patchbay/cmd/patchbay/command"
 )
 
 const initLong = `Create a site in DIR, a new or empty folder: configuration, inventory, server
@@ -50,7 +51,7 @@ func (o *initOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *initOptions) Validate(args []string) (err error) {
-	if o.Dir, err = oneArgument(args, "the folder to create"); err != nil {
+	if o.Dir, err = command.OneArgument(args, "the folder to create"); err != nil {
 		return err
 	}
 	switch o.Provider {
@@ -92,7 +93,7 @@ func portOf(text string) string {
 	return u.Port()
 }
 
-func (o *initOptions) Run(ctx context.Context, c console) error {
+func (o *initOptions) Run(ctx context.Context, c command.Console) error {
 	note := ""
 	if o.Authority == "" {
 		if o.Authority = site.FullName(ctx); o.Authority == "" || !urn.ValidAuthority(o.Authority) {
@@ -114,7 +115,7 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	if o.asks && o.Outbound == "" && o.Provider == create.Local {
-		o.Outbound = askOutbound(os.Stdin, c.out)
+		o.Outbound = askOutbound(os.Stdin, c.Out)
 	}
 	offer, err := create.Site(ctx, create.Options{
 		Dir: dir, Authority: o.Authority, Provider: o.Provider, Listen: o.Listen, PublicURL: o.PublicURL, Outbound: o.Outbound == "yes", Program: helper,
@@ -124,7 +125,7 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	file := filepath.Join(dir, site.ConfigName)
-	fmt.Fprintf(c.out, initDone, o.Authority, dir, offer.Inventory, o.Provider, offer.Request, note+o.clientsAt(ctx),
+	fmt.Fprintf(c.Out, initDone, o.Authority, dir, offer.Inventory, o.Provider, offer.Request, note+o.clientsAt(ctx),
 		o.start(dir, helper, session.ServeCommand(file)), display.CommandAt(file, "user", "alice"), display.CommandAt(file, "slice", "first", "--owner", "alice"), offer.Policy)
 	return nil
 }
@@ -225,10 +226,10 @@ providers/local.yaml, then type: patchbay reload. [y/N] `
 
 // askOutbound returns "yes" or "no"; "no" without a terminal.
 func askOutbound(in *os.File, out io.Writer) string {
-	if !toTerminal(in) || !toTerminal(out) {
+	if !command.ToTerminal(in) || !command.ToTerminal(out) {
 		return "no"
 	}
-	if answersYes(in, out, outboundQuestion) {
+	if command.AnswersYes(in, out, outboundQuestion) {
 		return "yes"
 	}
 	return "no"

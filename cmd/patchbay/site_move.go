@@ -13,6 +13,7 @@ import (
 	"patchbay/am/follow/audit"
 	"patchbay/am/site"
 	"patchbay/am/store"
+	"patchbay/cmd/patchbay/command"
 )
 
 const moveLong = `Let a copy of a site replace the original. Two servers with copies of one database would
@@ -23,13 +24,13 @@ until this command is run for it.
 First stop the server of the original site. The command finds it only on this machine. The
 copy must not be served either. To inspect a copy: patchbay serve --read-only`
 
-type moveOptions struct{ site siteFlag }
+type moveOptions struct{ site command.SiteFlag }
 
 func (o *moveOptions) AddFlags(fs *pflag.FlagSet) { o.site.AddFlags(fs) }
 
-func (o *moveOptions) Validate(args []string) error { return noArguments(args) }
+func (o *moveOptions) Validate(args []string) error { return command.NoArguments(args) }
 
-func (o *moveOptions) Run(ctx context.Context, c console) error {
+func (o *moveOptions) Run(ctx context.Context, c command.Console) error {
 	config, err := o.site.Read()
 	if err != nil {
 		return err
@@ -44,7 +45,7 @@ func (o *moveOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	if report.Copy == "" {
-		fmt.Fprintf(c.out, "%s is not a copy; nothing was changed.\n", config.State)
+		fmt.Fprintf(c.Out, "%s is not a copy; nothing was changed.\n", config.State)
 		return nil
 	}
 	if by := site.StoreHolder(report.Inode); by != "" {
@@ -61,6 +62,6 @@ func (o *moveOptions) Run(ctx context.Context, c console) error {
 	if err := errors.Join(err, s.Close()); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "%s is the database of the site from now on.\nDo not serve the original any more: both would change the same nodes. On its host:\n  systemctl disable --now patchbay, and move the original's %s away\n", config.State, filepath.Base(config.State))
+	fmt.Fprintf(c.Out, "%s is the database of the site from now on.\nDo not serve the original any more: both would change the same nodes. On its host:\n  systemctl disable --now patchbay, and move the original's %s away\n", config.State, filepath.Base(config.State))
 	return nil
 }

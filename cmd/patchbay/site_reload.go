@@ -12,6 +12,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/follow/audit"
 	"patchbay/am/site"
+	"patchbay/cmd/patchbay/command"
 )
 
 const reloadLong = `Make a running server read its inventory and policy again. New components can be
@@ -31,13 +32,13 @@ other files, it says which changes need a restart of the server or of the testbe
 SIGHUP makes the server read the same files, and also the certificates and the trust
 folder, and log the result.`
 
-type reloadOptions struct{ site siteFlag }
+type reloadOptions struct{ site command.SiteFlag }
 
 func (o *reloadOptions) AddFlags(fs *pflag.FlagSet) { o.site.AddFlags(fs) }
 
-func (o *reloadOptions) Validate(args []string) error { return noArguments(args) }
+func (o *reloadOptions) Validate(args []string) error { return command.NoArguments(args) }
 
-func (o *reloadOptions) Run(ctx context.Context, c console) error {
+func (o *reloadOptions) Run(ctx context.Context, c command.Console) error {
 	config, err := o.site.Read()
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func (o *reloadOptions) Run(ctx context.Context, c console) error {
 	if len(r.Wrong) > 0 {
 		return fmt.Errorf("nothing has changed, because of these mistakes:\n%s", strings.Join(r.Wrong, "\n"))
 	}
-	printReload(c.out, &r)
+	printReload(c.Out, &r)
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"patchbay/am/follow/audit"
 	"patchbay/am/site"
 	"patchbay/am/store"
+	"patchbay/cmd/patchbay/command"
 )
 
 const restoreLong = `Restore a site's database from a backup. FILE is checked first, and must belong to this
@@ -33,7 +34,7 @@ passed. Nodes with resources that are not in the backup take no new slivers; pat
 nodes --orphans lists these resources, and patchbay release --orphans removes them.`
 
 type restoreOptions struct {
-	site siteFlag
+	site command.SiteFlag
 	file string
 	Yes  bool
 }
@@ -44,11 +45,11 @@ func (o *restoreOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *restoreOptions) Validate(args []string) (err error) {
-	o.file, err = oneArgument(args, "the backup")
+	o.file, err = command.OneArgument(args, "the backup")
 	return err
 }
 
-func (o *restoreOptions) Run(ctx context.Context, c console) error {
+func (o *restoreOptions) Run(ctx context.Context, c command.Console) error {
 	config, err := o.site.Read()
 	if err != nil {
 		return err
@@ -80,21 +81,21 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "%s.\nThe database was restored from that backup.\n", backupLine(r.Report))
+	fmt.Fprintf(c.Out, "%s.\nThe database was restored from that backup.\n", backupLine(r.Report))
 	if kept != "" {
-		fmt.Fprintf(c.out, "The previous database is in %s.\n", kept)
+		fmt.Fprintf(c.Out, "The previous database is in %s.\n", kept)
 	}
 	if err := o.restoreAuthority(c, config); err != nil {
 		return fmt.Errorf("the database was restored, but not the trial authority: %w", err)
 	}
 	if err := updateAudit(config); err != nil {
-		fmt.Fprintf(c.err, "patchbay: the database was restored, but that cannot be recorded in the audit yet: %v\n", err)
+		fmt.Fprintf(c.Err, "patchbay: the database was restored, but that cannot be recorded in the audit yet: %v\n", err)
 	}
 	return nil
 }
 
 // restoreAuthority restores the second file of a backup, if there is one.
-func (o *restoreOptions) restoreAuthority(c console, config *site.Config) error {
+func (o *restoreOptions) restoreAuthority(c command.Console, config *site.Config) error {
 	file := o.file + authoritySuffix
 	if !userfolder.FileExists(file) {
 		return nil
@@ -103,9 +104,9 @@ func (o *restoreOptions) restoreAuthority(c console, config *site.Config) error 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "The trial authority was restored from %s.\n", file)
+	fmt.Fprintf(c.Out, "The trial authority was restored from %s.\n", file)
 	if kept != "" {
-		fmt.Fprintf(c.out, "Its previous state is in %s.\n", kept)
+		fmt.Fprintf(c.Out, "Its previous state is in %s.\n", kept)
 	}
 	return nil
 }
@@ -149,7 +150,7 @@ func closeState(s *store.Store) error {
 // compare prints the changes since the backup. The result after is the last revision that
 // the site has used. Without --yes, compare fails if the restore affects users, or if the
 // present database is damaged.
-func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restoration, present *store.Store, broken error) (after store.Rev, err error) {
+func (o *restoreOptions) compare(c command.Console, config *site.Config, r *store.Restoration, present *store.Store, broken error) (after store.Rev, err error) {
 	if after, err = audit.Seen(config.Audit); err != nil {
 		return 0, fmt.Errorf("cannot read the last revision of the audit: %w", err)
 	}
@@ -161,7 +162,7 @@ func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restor
 		}
 	}
 	if broken != nil {
-		fmt.Fprintf(c.out, "The present database cannot be read, so the changes since the backup are unknown: %v\n", broken)
+		fmt.Fprintf(c.Out, "The present database cannot be read, so the changes since the backup are unknown: %v\n", broken)
 		if !o.Yes {
 			return 0, fmt.Errorf("nothing was changed; add --yes to restore and discard all changes since the backup")
 		}
@@ -169,11 +170,11 @@ func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restor
 	}
 	if present == nil {
 		if _, lost := config.HasState(); lost != nil {
-			fmt.Fprintln(c.out, "There is no database now, so the changes since the backup are unknown.")
+			fmt.Fprintln(c.Out, "There is no database now, so the changes since the backup are unknown.")
 		}
 		return after, nil
 	}
-	d.print(c.out)
+	d.print(c.Out)
 	if d.affectsUsers() && !o.Yes {
 		return 0, fmt.Errorf("nothing was changed; add --yes to restore and discard these changes")
 	}

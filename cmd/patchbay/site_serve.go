@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/site"
+	"patchbay/cmd/patchbay/command"
 )
 
 const serveLong = `Serve a site until SIGINT or SIGTERM. Then calls in progress are finished, and unfinished
@@ -29,7 +30,7 @@ When calls are answered, it prints a line with the URL to standard output. The l
 standard error.`
 
 type serveOptions struct {
-	site     siteFlag
+	site     command.SiteFlag
 	Listen   string
 	ReadOnly bool
 }
@@ -46,10 +47,10 @@ func (o *serveOptions) Validate(args []string) error {
 			return fmt.Errorf("--listen %w", err)
 		}
 	}
-	return noArguments(args)
+	return command.NoArguments(args)
 }
 
-func (o *serveOptions) Run(ctx context.Context, c console) error {
+func (o *serveOptions) Run(ctx context.Context, c command.Console) error {
 	config, err := o.site.Read()
 	if err != nil {
 		return err
@@ -68,7 +69,7 @@ func (o *serveOptions) Run(ctx context.Context, c console) error {
 		defer done()
 		config = look
 	}
-	log := config.Log.New(c.err)
+	log := config.Log.New(c.Err)
 	hup := make(chan os.Signal, 1) // before site.Open, since a SIGHUP without a handler ends the process
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -76,7 +77,7 @@ func (o *serveOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(c.out, s.Announcement())
+	fmt.Fprintln(c.Out, s.Announcement())
 	return s.Run(ctx, hup)
 }
 

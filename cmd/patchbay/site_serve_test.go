@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"patchbay/am/testkit/wait"
+	"patchbay/cmd/patchbay/command"
 )
 
 // serverProcess is the command serve, run in this process.
@@ -30,7 +31,7 @@ func serve(t testing.TB, dir string, args ...string) *serverProcess {
 	s := &serverProcess{dir: dir, out: new(wait.Buffer)}
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, append([]string{"serve", "--config", dir}, args...), console{s.out, s.out})
+		ended <- run(ctx, append([]string{"serve", "--config", dir}, args...), command.Console{Out: s.out, Err: s.out})
 	}()
 	s.stop = sync.OnceValue(func() int {
 		cancel()
@@ -94,7 +95,7 @@ func TestHangupIsHandledFromStart(t *testing.T) {
 			}
 			<-guard // the signal has arrived
 		}
-		ended <- run(ctx, []string{"serve", "--config", dir}, console{writerFunc{out, "listening on", hangUp}, out})
+		ended <- run(ctx, []string{"serve", "--config", dir}, command.Console{Out: writerFunc{out, "listening on", hangUp}, Err: out})
 	}()
 	wait.Until(t, "it is heeded", func() bool { return strings.Contains(out.String(), "the audit was opened again") })
 	stop()

@@ -12,6 +12,7 @@ import (
 
 	"patchbay/am/site"
 	"patchbay/am/testkit/wait"
+	"patchbay/cmd/patchbay/command"
 )
 
 // copySite copies a site with cp -a. The copy uses the providers, and so the nodes, of
@@ -47,7 +48,7 @@ func serveRefused(t testing.TB, dir string, args ...string) string {
 	out := new(wait.Buffer)
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, append([]string{"serve", "--config", dir}, args...), console{out, out})
+		ended <- run(ctx, append([]string{"serve", "--config", dir}, args...), command.Console{Out: out, Err: out})
 	}()
 	wait.Until(t, "serve ends, or serves", func() bool { return len(ended) > 0 || listeningLine.MatchString(out.String()) })
 	stop()

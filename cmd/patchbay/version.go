@@ -8,16 +8,17 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/site"
+	"patchbay/cmd/patchbay/command"
 )
 
 type versionOptions struct{}
 
 func (o *versionOptions) AddFlags(*pflag.FlagSet) {}
 
-func (o *versionOptions) Validate(args []string) error { return noArguments(args) }
+func (o *versionOptions) Validate(args []string) error { return command.NoArguments(args) }
 
-func (o *versionOptions) Run(_ context.Context, c console) error {
-	fmt.Fprintln(c.out, versionLine())
+func (o *versionOptions) Run(_ context.Context, c command.Console) error {
+	fmt.Fprintln(c.Out, versionLine())
 	return nil
 }
 

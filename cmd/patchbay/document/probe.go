@@ -1,4 +1,4 @@
-package main
+package document
 
 import (
 	"bytes"
@@ -23,6 +23,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"
+	"patchbay/cmd/patchbay/command"
 )
 
 const probeLong = `Check what an aggregate manager keeps of the AM API, versions 2 and 3, and of RSpec version
@@ -42,7 +43,7 @@ credentials, fewer checks can be tried.
 The exit status is 1 if something is broken, or if something could not be deleted.`
 
 type probeOptions struct {
-	site      siteFlag
+	site      command.SiteFlag
 	URL       string
 	Users     []string
 	Slice, CA string
@@ -78,7 +79,7 @@ func (o *probeOptions) AddFlags(fs *pflag.FlagSet) {
 func (o *probeOptions) Validate(args []string) error {
 	if len(args) > 0 {
 		var err error
-		if o.URL, err = oneArgument(args, "the URL"); err != nil {
+		if o.URL, err = command.OneArgument(args, "the URL"); err != nil {
 			return err
 		}
 	}
@@ -96,7 +97,7 @@ func (o *probeOptions) Validate(args []string) error {
 	return nil
 }
 
-func (o *probeOptions) Run(ctx context.Context, c console) error {
+func (o *probeOptions) Run(ctx context.Context, c command.Console) error {
 	flags := session.Selection{Site: &o.site.ChosenSite, URL: o.URL, CA: o.CA, Users: o.Users, API: o.API}
 	if err := o.readOmniConfigs(&flags); err != nil {
 		return err
@@ -109,7 +110,7 @@ func (o *probeOptions) Run(ctx context.Context, c console) error {
 		URL: at.URL, Version: o.API, ServerCAFile: at.CA, ReadOnly: o.ReadOnly, Groups: o.Groups, Only: o.Only, Progress: o.progress(c),
 	}
 	if o.Request != "" {
-		if config.Request, err = readInput(o.Request); err != nil {
+		if config.Request, err = command.ReadInput(o.Request); err != nil {
 			return fmt.Errorf("--request: %w", err)
 		}
 	}
@@ -234,8 +235,8 @@ func expiredCredential(ctx context.Context, x *session.Authority) (credential []
 }
 
 // progress returns nil unless standard error is a terminal.
-func (o *probeOptions) progress(c console) func(string, int, int) {
-	if !toTerminal(c.err) {
+func (o *probeOptions) progress(c command.Console) func(string, int, int) {
+	if !command.ToTerminal(c.Err) {
 		return nil
 	}
 	start := time.Now()
@@ -244,14 +245,14 @@ func (o *probeOptions) progress(c console) func(string, int, int) {
 		if n > 3 {
 			left = fmt.Sprintf(", about %s left", display.Duration((time.Since(start) / time.Duration(n-1) * time.Duration(all-n+1)).Round(time.Second)))
 		}
-		fmt.Fprintf(c.err, "\r\x1b[K%d of %d: %s%s", n, all, name, left)
+		fmt.Fprintf(c.Err, "\r\x1b[K%d of %d: %s%s", n, all, name, left)
 		if n == all {
-			fmt.Fprint(c.err, "\r\x1b[K")
+			fmt.Fprint(c.Err, "\r\x1b[K")
 		}
 	}
 }
 
-func (o *probeOptions) print(c console, url string, r *conformance.Report, took time.Duration) error {
+func (o *probeOptions) print(c command.Console, url string, r *conformance.Report, took time.Duration) error {
 	if o.JUnit != "" {
 		text, err := junit(url, r)
 		if err != nil {
@@ -262,7 +263,7 @@ func (o *probeOptions) print(c console, url string, r *conformance.Report, took 
 		}
 	}
 	if o.JSON {
-		e := json.NewEncoder(c.out)
+		e := json.NewEncoder(c.Out)
 		for _, x := range r.Results {
 			if err := e.Encode(x); err != nil {
 				return err
@@ -272,17 +273,17 @@ func (o *probeOptions) print(c console, url string, r *conformance.Report, took 
 		return err
 	}
 	if r.Left != "" {
-		fmt.Fprintf(c.err, "Not deleted: %s\n", display.Printable(strings.ReplaceAll(r.Left, "\n", "\n  ")))
+		fmt.Fprintf(c.Err, "Not deleted: %s\n", display.Printable(strings.ReplaceAll(r.Left, "\n", "\n  ")))
 	}
 	if r.Count(conformance.Broken) > 0 || r.Left != "" {
-		return exitError(1)
+		return command.ExitError(1)
 	}
 	return nil
 }
 
-func (o *probeOptions) printTable(c console, r *conformance.Report, took time.Duration) error {
+func (o *probeOptions) printTable(c command.Console, r *conformance.Report, took time.Duration) error {
 	colours := map[conformance.Verdict]string{conformance.Kept: "\x1b[32m", conformance.Broken: "\x1b[31m"}
-	paint := toTerminal(c.out) && os.Getenv("NO_COLOR") == ""
+	paint := command.ToTerminal(c.Out) && os.Getenv("NO_COLOR") == ""
 	for i := 0; i < len(r.Results); i++ {
 		x := r.Results[i]
 		if n := sameReason(r.Results[i:]); n > 3 {
@@ -300,16 +301,16 @@ func (o *probeOptions) printTable(c console, r *conformance.Report, took time.Du
 		if x.Verdict == conformance.Broken {
 			line += " (" + x.Clause + ")"
 		}
-		if _, err := fmt.Fprintln(c.out, line); err != nil {
+		if _, err := fmt.Fprintln(c.Out, line); err != nil {
 			return err
 		}
 		if o.Show && x.Verdict == conformance.Broken {
 			for l := range strings.Lines(x.Exchange) {
-				fmt.Fprintln(c.out, "    "+display.Printable(strings.TrimRight(l, "\n")))
+				fmt.Fprintln(c.Out, "    "+display.Printable(strings.TrimRight(l, "\n")))
 			}
 		}
 	}
-	_, err := fmt.Fprintf(c.out, "\n%d kept, %d broken, %d not offered, %d not tried, in %s.\n", r.Count(conformance.Kept), r.Count(conformance.Broken),
+	_, err := fmt.Fprintf(c.Out, "\n%d kept, %d broken, %d not offered, %d not tried, in %s.\n", r.Count(conformance.Kept), r.Count(conformance.Broken),
 		r.Count(conformance.NotOffered), r.Count(conformance.NotTried), display.Duration(took.Round(time.Second)))
 	return err
 }

@@ -1,4 +1,4 @@
-package main
+package document
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/cmd/patchbay/command"
 	"patchbay/inventory"
 	"patchbay/rspec/compile"
 )
@@ -41,8 +42,8 @@ Mistakes and warnings are written as FILE:LINE:COLUMN to standard error. After a
 the exit status is 1, and nothing is printed. FILE may be - for standard input.`
 
 type compileOptions struct {
-	site    siteFlag
-	source  sourceFlags
+	site    command.SiteFlag
+	source  command.SourceFlags
 	Against string
 	With    []string
 	Output  string
@@ -62,7 +63,7 @@ func (o *compileOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *compileOptions) Validate(args []string) (err error) {
-	if o.File, err = oneArgument(args, "the FILE to compile"); err != nil {
+	if o.File, err = command.OneArgument(args, "the FILE to compile"); err != nil {
 		return err
 	}
 	if (o.ContentDir == "") != (o.ContentURL == "") {
@@ -71,12 +72,12 @@ func (o *compileOptions) Validate(args []string) (err error) {
 	return o.source.Validate()
 }
 
-func (o *compileOptions) Run(_ context.Context, c console) error {
-	text, err := readInput(o.File)
+func (o *compileOptions) Run(_ context.Context, c command.Console) error {
+	text, err := command.ReadInput(o.File)
 	if err != nil {
 		return err
 	}
-	if isXML(text) && !compile.IsForeign(text) {
+	if command.IsXML(text) && !compile.IsForeign(text) {
 		return fmt.Errorf("%s: this is XML, not RADL; an RSpec needs no compilation", o.File)
 	}
 	with, err := o.offer()
@@ -90,9 +91,9 @@ func (o *compileOptions) Run(_ context.Context, c console) error {
 		with.Earlier = sources[with.Language]
 		flags := o.source
 		if with.Language == compile.Blueprint && len(o.With) > 0 {
-			flags = sourceFlags{} // the parameters are those of the sources in RADL
+			flags = command.SourceFlags{} // the parameters are those of the sources in RADL
 		}
-		r, err := flags.compile(c, name, text, with)
+		r, err := flags.Compile(c, name, text, with)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +102,7 @@ func (o *compileOptions) Run(_ context.Context, c console) error {
 		return r, nil
 	}
 	for _, name := range o.With {
-		earlier, err := readInput(name)
+		earlier, err := command.ReadInput(name)
 		if err != nil {
 			return err
 		}
@@ -114,9 +115,9 @@ func (o *compileOptions) Run(_ context.Context, c console) error {
 		return err
 	}
 	if o.Output != "" {
-		return writeDocument(o.Output, string(r.Request))
+		return command.WriteDocument(o.Output, string(r.Request))
 	}
-	_, err = io.WriteString(c.out, shownOn(c.out, string(r.Request)))
+	_, err = io.WriteString(c.Out, command.ShownOn(c.Out, string(r.Request)))
 	return err
 }
 
@@ -126,15 +127,15 @@ func (o *compileOptions) offer() (known compile.Options, err error) {
 	if err != nil {
 		return known, err
 	}
-	known, err = offerOf(config)
+	known, err = command.OfferOf(config)
 	if o.Against == "" || err != nil {
 		return known, err
 	}
-	text, err := readInput(o.Against)
+	text, err := command.ReadInput(o.Against)
 	if err != nil {
 		return known, err
 	}
-	if isXML(text) {
+	if command.IsXML(text) {
 		return known, fmt.Errorf("%s: this is XML; --against takes an inventory, such as inventory.yaml", o.Against)
 	}
 	authority := "example.org"

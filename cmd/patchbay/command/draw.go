@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"io"
@@ -11,11 +11,11 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// drawLimits are larger than the limits of a server, since the document is a local file.
-var drawLimits = xmltree.Limits{Bytes: 64 << 20, Elements: 2_000_000}
+// DrawLimits are larger than the limits of a server, since the document is a local file.
+var DrawLimits = xmltree.Limits{Bytes: 64 << 20, Elements: 2_000_000}
 
-// textOptions returns the width of the terminal, and whether it has colors.
-func textOptions(w io.Writer) (t draw.TextOptions) {
+// TextOptions returns the width of the terminal, and whether it has colors.
+func TextOptions(w io.Writer) (t draw.TextOptions) {
 	f, ok := site.FileOf(w)
 	if !ok {
 		return t

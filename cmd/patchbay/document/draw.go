@@ -1,4 +1,4 @@
-package main
+package document
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/site"
+	"patchbay/cmd/patchbay/command"
 	"patchbay/rspec/compile"
 	"patchbay/rspec/draw"
 	"patchbay/rspec/view"
@@ -33,7 +34,7 @@ type drawOptions struct {
 	Width int
 	ASCII bool
 
-	source sourceFlags
+	source command.SourceFlags
 }
 
 func (o *drawOptions) AddFlags(fs *pflag.FlagSet) {
@@ -47,38 +48,38 @@ func (o *drawOptions) Validate(args []string) (err error) {
 	if o.Width < 0 || o.Width > 10_000 {
 		return fmt.Errorf("--width must be a number of columns from 40 to 10000, not %d", o.Width)
 	}
-	if o.File, err = oneArgument(args, "the FILE to draw"); err != nil {
+	if o.File, err = command.OneArgument(args, "the FILE to draw"); err != nil {
 		return err
 	}
 	return o.source.Validate()
 }
 
-func (o *drawOptions) Run(_ context.Context, c console) error {
+func (o *drawOptions) Run(_ context.Context, c command.Console) error {
 	d, err := o.read(c)
 	if err != nil {
 		return err
 	}
 	switch o.SVG {
 	case "":
-		t := textOptions(c.out)
+		t := command.TextOptions(c.Out)
 		t.Width, t.ASCII = cmp.Or(o.Width, t.Width), o.ASCII
-		return draw.Text(c.out, d, t)
+		return draw.Text(c.Out, d, t)
 	case "-":
-		return draw.SVG(c.out, d)
+		return draw.SVG(c.Out, d)
 	}
-	f, err := openOutput(o.SVG, os.O_TRUNC)
+	f, err := command.OpenOutput(o.SVG, os.O_TRUNC)
 	if err != nil {
 		return err
 	}
 	return errors.Join(draw.SVG(f, d), f.Close())
 }
 
-func (o *drawOptions) read(c console) (*view.Document, error) {
+func (o *drawOptions) read(c command.Console) (*view.Document, error) {
 	in, name := os.Stdin, "standard input"
 	if o.File != "-" {
 		f, err := site.OpenRegular(o.File)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, missingFile{o.File}
+			return nil, command.MissingFile(o.File)
 		}
 		if err != nil {
 			return nil, site.SuggestPipe(err)
@@ -86,14 +87,14 @@ func (o *drawOptions) read(c console) (*view.Document, error) {
 		defer f.Close()
 		in, name = f, o.File
 	}
-	text, err := io.ReadAll(io.LimitReader(in, int64(drawLimits.Bytes)+1))
+	text, err := io.ReadAll(io.LimitReader(in, int64(command.DrawLimits.Bytes)+1))
 	if err != nil {
 		return nil, err
 	}
-	if text, err = o.source.request(c, name, text, compile.Options{}); err != nil {
+	if text, err = o.source.Request(c, name, text, compile.Options{}); err != nil {
 		return nil, err
 	}
-	d, err := view.Read(text, drawLimits)
+	d, err := view.Read(text, command.DrawLimits)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -20,36 +20,36 @@ import (
 	"patchbay/inventory/provider"
 )
 
-type completion struct {
+// A Completion is a command line whose next word the shell completes.
+type Completion struct {
 	ctx  context.Context
-	cmd  *cobra.Command
 	site session.ChosenSite
-	args []string // the arguments before the word
+	Args []string // the arguments before the word
 }
 
-// completer returns the possible words. If ok is false, the shell completes file names.
-type completer func(*completion) (words []string, ok bool)
+// A Completer returns the possible words. If ok is false, the shell completes file names.
+type Completer func(*Completion) (words []string, ok bool)
 
 var flagFiles = []string{"against", "backup", "bundle", "ca", "config", "content", "credential", "dir", "fits", "junit", "keep", "list", "out", "output", "passphrase-file", "request", "ssh-key", "svg", "with"}
 
 // flagWords is keyed by flag, or by command and flag. The shell completes file names for
 // flagFiles, and nothing for other flags.
-var flagWords = map[string]completer{
-	"user": (*completion).users, "owner": (*completion).users, "lead": (*completion).users, "delegate from": (*completion).users, "delegate to": (*completion).users, "tool for": (*completion).users,
-	"call login": (*completion).users,
-	"slice":      (*completion).siteSlices, "up slice": (*completion).ownedSlices, "check slice": (*completion).ownedSlices, "user slice": someOf(), "login slice": someOf(),
-	"component": (*completion).components, "check life": (*completion).components, "check sliver-type": (*completion).sliverTypes, "check image": (*completion).images,
-	"provider": (*completion).providers, "journal event": someOf(journalEvents()...),
-	"init provider": someOf(create.Local, create.Simulated), "demo provider": someOf(create.Local, create.Simulated),
-	"outbound": someOf("yes", "no"), "api-version": someOf("2", "3"), "group": someOf(conformance.Groups...), "probe slice": (*completion).ownedSlices,
+var flagWords = map[string]Completer{
+	"user": (*Completion).users, "owner": (*Completion).users, "lead": (*Completion).users, "delegate from": (*Completion).users, "delegate to": (*Completion).users, "tool for": (*Completion).users,
+	"call login": (*Completion).users,
+	"slice":      (*Completion).SiteSlices, "up slice": (*Completion).OwnedSlices, "check slice": (*Completion).OwnedSlices, "user slice": SomeOf(), "login slice": SomeOf(),
+	"component": (*Completion).Components, "check life": (*Completion).Components, "check sliver-type": (*Completion).sliverTypes, "check image": (*Completion).images,
+	"provider": (*Completion).providers, "journal event": SomeOf(journalEvents()...),
+	"init provider": SomeOf(create.Local, create.Simulated), "demo provider": SomeOf(create.Local, create.Simulated),
+	"outbound": SomeOf("yes", "no"), "api-version": SomeOf("2", "3"), "group": SomeOf(conformance.Groups...), "probe slice": (*Completion).OwnedSlices,
 }
 
-// complete registers what the shell completes for the command: its arguments and the values of
-// its flags. Options may have the method flagWords, for flags of their own.
-func complete(cmd *cobra.Command, s command) {
-	with := func(f completer) cobra.CompletionFunc {
+// Complete registers what the shell completes for the command: its arguments and the values of
+// its flags. Options may have the method FlagWords, for flags of their own.
+func Complete(cmd *cobra.Command, s Command) {
+	with := func(f Completer) cobra.CompletionFunc {
 		return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			x := &completion{ctx: cmd.Context(), cmd: cmd, args: args, site: session.ChosenSite{File: site.ConfigName}}
+			x := &Completion{ctx: cmd.Context(), Args: args, site: session.ChosenSite{File: site.ConfigName}}
 			if f := cmd.Flags().Lookup("config"); f != nil {
 				x.site = session.ChosenSite{File: f.Value.String(), IsFlag: f.Changed}
 			}
@@ -64,8 +64,8 @@ func complete(cmd *cobra.Command, s command) {
 		cmd.ValidArgsFunction = with(s.Arguments)
 	}
 	words := maps.Clone(flagWords)
-	if own, ok := s.Options.(interface{ flagWords() map[string]completer }); ok {
-		maps.Copy(words, own.flagWords())
+	if own, ok := s.Options.(interface{ FlagWords() map[string]Completer }); ok {
+		maps.Copy(words, own.FlagWords())
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		values := words[cmd.Name()+" "+f.Name]
@@ -76,7 +76,7 @@ func complete(cmd *cobra.Command, s command) {
 		case f.NoOptDefVal != "" || values == nil && slices.Contains(flagFiles, f.Name):
 			return
 		case values == nil:
-			values = someOf()
+			values = SomeOf()
 		}
 		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(f.Name, with(values)))
 	})
@@ -91,19 +91,21 @@ func journalEvents() []string {
 	return events
 }
 
-func someOf(words ...string) completer {
-	return func(*completion) ([]string, bool) { return slices.Clone(words), true }
+// SomeOf completes one of the words, which may be none.
+func SomeOf(words ...string) Completer {
+	return func(*Completion) ([]string, bool) { return slices.Clone(words), true }
 }
 
-func (x *completion) users() ([]string, bool) {
+func (x *Completion) users() ([]string, bool) {
 	names := x.site.UserNames()
 	return names, len(names) > 0
 }
 
-func (x *completion) ownedSlices() ([]string, bool) { return x.slicesOf(nil) }
+// OwnedSlices returns the slices for which users of the site have credentials.
+func (x *Completion) OwnedSlices() ([]string, bool) { return x.SlicesOf(nil) }
 
-// slicesOf returns the slices for which the users have credentials; all users if none is given.
-func (x *completion) slicesOf(users []string) (names []string, ok bool) {
+// SlicesOf returns the slices for which the users have credentials; all users if none is given.
+func (x *Completion) SlicesOf(users []string) (names []string, ok bool) {
 	if len(users) == 0 {
 		users = x.site.UserNames()
 	}
@@ -118,8 +120,8 @@ func (x *completion) slicesOf(users []string) (names []string, ok bool) {
 	return slices.Compact(names), true
 }
 
-// siteSlices returns the slices that have slivers at the site.
-func (x *completion) siteSlices() (names []string, ok bool) {
+// SiteSlices returns the slices that have slivers at the site.
+func (x *Completion) SiteSlices() (names []string, ok bool) {
 	config, err := x.site.Read()
 	if err != nil {
 		return nil, true
@@ -131,21 +133,22 @@ func (x *completion) siteSlices() (names []string, ok bool) {
 	return names, true
 }
 
-func (x *completion) components() (names []string, ok bool) {
+// Components returns the names of the components in the site's inventory.
+func (x *Completion) Components() (names []string, ok bool) {
 	for _, c := range x.inventory().Components {
 		names = append(names, c.Name)
 	}
 	return names, true
 }
 
-func (x *completion) sliverTypes() (names []string, ok bool) {
+func (x *Completion) sliverTypes() (names []string, ok bool) {
 	for _, t := range x.inventory().SliverTypes {
 		names = append(names, t.Name)
 	}
 	return names, true
 }
 
-func (x *completion) images() (names []string, ok bool) {
+func (x *Completion) images() (names []string, ok bool) {
 	for _, i := range x.inventory().Images {
 		names = append(names, i.Name)
 	}
@@ -153,7 +156,7 @@ func (x *completion) images() (names []string, ok bool) {
 }
 
 // inventory returns an empty inventory if the site's inventory cannot be read.
-func (x *completion) inventory() *inventory.Inventory {
+func (x *Completion) inventory() *inventory.Inventory {
 	config, err := x.site.Read()
 	if err != nil {
 		return &inventory.Inventory{}
@@ -165,7 +168,7 @@ func (x *completion) inventory() *inventory.Inventory {
 	return inv
 }
 
-func (x *completion) providers() (names []string, ok bool) {
+func (x *Completion) providers() (names []string, ok bool) {
 	config, err := x.site.Read()
 	if err != nil {
 		return nil, true

@@ -1,9 +1,11 @@
-package main
+package document
 
-// documentCommands returns the commands that read or judge documents.
-func documentCommands() []command {
-	return []command{
-		{Use: "probe [URL]", Short: "Check what an aggregate manager keeps of its specifications", Long: probeLong, Options: &probeOptions{}, Arguments: someOf(), Example: `  patchbay probe https://am.example.org:8443/am/3.0 --user alice --slice empty
+import "patchbay/cmd/patchbay/command"
+
+// Commands returns the commands that read or judge documents.
+func Commands() []command.Command {
+	return []command.Command{
+		{Use: "probe [URL]", Short: "Check what an aggregate manager keeps of its specifications", Long: probeLong, Options: &probeOptions{}, Arguments: command.SomeOf(), Example: `  patchbay probe https://am.example.org:8443/am/3.0 --user alice --slice empty
   patchbay probe https://am.example.org:8443 --user lab       # a folder of patchbay login
   patchbay probe https://am.example.org:8443 --user lab --read-only --json
   patchbay probe --authority https://am.example.org:8443 --user lab`},

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"time"
@@ -6,14 +6,14 @@ import (
 	"patchbay/am/display"
 )
 
-// timeAndDistance returns a text such as "2030-01-31T12:00:00Z in 3h12m".
-func timeAndDistance(at, now time.Time) string {
-	return display.Time(at) + " " + distance(at.Sub(now))
+// TimeAndDistance returns a text such as "2030-01-31T12:00:00Z in 3h12m".
+func TimeAndDistance(at, now time.Time) string {
+	return display.Time(at) + " " + Distance(at.Sub(now))
 }
 
-// distance returns a text such as "in 3h12m" or "4m ago", rounded to days, minutes or
+// Distance returns a text such as "in 3h12m" or "4m ago", rounded to days, minutes or
 // seconds.
-func distance(d time.Duration) string {
+func Distance(d time.Duration) string {
 	past := d < 0
 	if d = d.Abs(); d >= 48*time.Hour {
 		d = d.Round(24 * time.Hour)
