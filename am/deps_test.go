@@ -36,6 +36,7 @@ const allowedImports = `
 0  am/testkit/wait
 0  am/testkit/require             go.uber.org/goleak
 0  am/testkit/hoststate           github.com/vishvananda/netlink
+1  am/testkit/program             am/display am/testkit/require golang.org/x/sys
 1  am/testkit/netlab              am/testkit/require github.com/vishvananda/netlink golang.org/x/sys
 1  am/testkit/disk                am/testkit/require golang.org/x/sys
 0  am/file                        github.com/google/renameio/v2 golang.org/x/sys

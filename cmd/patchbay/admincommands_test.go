@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"patchbay/am/testkit/program"
 	"patchbay/cmd/patchbay/command"
 )
 
@@ -31,7 +32,7 @@ func socketPath(t testing.TB, dir string) string {
 // serveSocket creates a site and answers the requests to its socket with f.
 func serveSocket(t *testing.T, f func(r *http.Request, c net.Conn)) (dir string) {
 	t.Helper()
-	dir = newSite(t)
+	dir = program.NewSite(t)
 	l, err := net.Listen("unix", socketPath(t, dir))
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func TestInterruptedCommandsReportDoubt(t *testing.T) {
 	if code := run(ctx, []string{"release", "first", "--config", dir}, command.Console{Out: &out, Err: &out}); code != 1 {
 		t.Errorf("exit status %d", code)
 	}
-	wantTexts(t, out.String(), "the command ended before the answer", "It may have carried out the order")
+	program.WantTexts(t, out.String(), "the command ended before the answer", "It may have carried out the order")
 }
 
 // TestOutputThatCannotBeWritten proves that a full disk is reported as such, with and

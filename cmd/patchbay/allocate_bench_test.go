@@ -17,6 +17,7 @@ import (
 
 	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
+	"patchbay/am/testkit/program"
 )
 
 // benchProgram names a folder whose program patchbay is measured instead of this one.
@@ -33,7 +34,7 @@ func BenchmarkAllocateDelete(b *testing.B) {
 
 func benchmarkPairs(b *testing.B, clients int) {
 	s := newServedSite(b, "testbed.example.org", nil, nil)
-	edit(b, filepath.Join(s.dir, "inventory.yaml"), "- names: pc1..pc12\n", "- names: pc101..pc1100\n")
+	program.Edit(b, filepath.Join(s.dir, "inventory.yaml"), "- names: pc1..pc12\n", "- names: pc101..pc1100\n")
 	if dir := os.Getenv(benchProgram); dir != "" {
 		s.bin = dir
 	}
@@ -60,7 +61,7 @@ func benchmarkPairs(b *testing.B, clients int) {
 		defer mu.Unlock()
 		took = append(took, time.Since(began))
 	}
-	request := strings.Replace(soakRequest, `exclusive="false"><sliver_type name="vm"/>`, `exclusive="true"><sliver_type name="raw-pc"/>`, 1)
+	request := strings.Replace(program.SmallRequest, `exclusive="false"><sliver_type name="vm"/>`, `exclusive="true"><sliver_type name="raw-pc"/>`, 1)
 	var all, ready sync.WaitGroup
 	begin := make(chan bool)
 	for i := range clients {
@@ -92,7 +93,7 @@ func benchmarkPairs(b *testing.B, clients int) {
 	close(begin)
 	all.Wait()
 	b.StopTimer()
-	status := readFile(b, fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	status := program.ReadFile(b, fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	_, anonymous, _ := strings.Cut(status, "RssAnon:")
 	var kB, sum float64
 	fmt.Sscan(anonymous, &kB)
@@ -104,7 +105,7 @@ func benchmarkPairs(b *testing.B, clients int) {
 		return float64(took[int(part*float64(len(took)-1))].Microseconds()) / 1000
 	}
 	var ticks [2]float64
-	stat := strings.Fields(readFile(b, fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid)))
+	stat := strings.Fields(program.ReadFile(b, fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid)))
 	fmt.Sscan(stat[13]+" "+stat[14], &ticks[0], &ticks[1])
 	b.ReportMetric((ticks[0]+ticks[1])*10000/float64(len(took)), "cpu-µs/call")
 	b.ReportMetric(float64(len(took))/b.Elapsed().Seconds(), "calls/s")

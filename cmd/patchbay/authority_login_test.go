@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/am/api/xmlrpc"
+	"patchbay/am/testkit/program"
 	"patchbay/credentials/trial"
 )
 
@@ -70,8 +71,8 @@ func TestLoginChecksTheAnswer(t *testing.T) {
 // sees the nodes, and the nodes have the partner's account.
 func TestShare(t *testing.T) {
 	t.Parallel()
-	dir := newSiteWith(t, []string{"user", "alice", "bob"})
-	removeSimulatedDelays(t, dir)
+	dir := program.NewSite(t, []string{"user", "alice", "bob"})
+	program.RemoveSimulatedDelays(t, dir)
 	s := serve(t, dir)
 	defer s.stop()
 	run := func(want string, args ...string) string {

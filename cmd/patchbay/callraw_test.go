@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode"
 
+	"patchbay/am/testkit/program"
 	"patchbay/cmd/patchbay/command"
 )
 
@@ -34,7 +35,7 @@ func TestRawAnswersCannotControlATerminal(t *testing.T) {
 			call := func(out, err io.Writer) {
 				run(t.Context(), []string{"call", "--raw", "--url", s.URL, "GetVersion"}, command.Console{Out: out, Err: err})
 			}
-			master, terminal := newTerminal(t)
+			master, terminal := program.NewTerminal(t)
 			shown := make(chan string)
 			go func() {
 				text, _ := io.ReadAll(master) // ends with an error when the terminal is closed

@@ -13,12 +13,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"patchbay/am/testkit/program"
 )
 
 // TestCheckReportsExpiryOfServerCertificate proves that check reports the end of a server
 // certificate, and what to do.
 func TestCheckReportsExpiryOfServerCertificate(t *testing.T) {
-	dir := newSite(t)
+	dir := program.NewSite(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +56,6 @@ func TestCheckReportsExpiryOfServerCertificate(t *testing.T) {
 			}
 		}
 		_, out := runCommand(t, "check", "--config", dir)
-		wantTexts(t, strings.ReplaceAll(out, dir+"/", ""), tt.want+template.NotAfter.UTC().Format(time.DateOnly)+"; replace it, then: systemctl reload patchbay")
+		program.WantTexts(t, strings.ReplaceAll(out, dir+"/", ""), tt.want+template.NotAfter.UTC().Format(time.DateOnly)+"; replace it, then: systemctl reload patchbay")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/site"
 	"patchbay/am/store"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/require"
 	"patchbay/am/urn"
 )
@@ -21,44 +22,12 @@ func installExampleProviders(t testing.TB, dir string) string {
 	require.Tool(t, "jq") // the examples need it
 	require.Tool(t, "python3")
 	for _, name := range []string{"rack.prov", "rack.yaml", "power.prov"} {
-		text := readFile(t, filepath.Join("../../inventory/provider/testdata", name))
+		text := program.ReadFile(t, filepath.Join("../../inventory/provider/testdata", name))
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return filepath.Join(dir, "rack.prov")
-}
-
-// removeSimulatedDelays removes the delays of a site's simulated nodes.
-func removeSimulatedDelays(t testing.TB, site string) string {
-	t.Helper()
-	edit(t, filepath.Join(site, "providers", "simulated.yaml"), "timing:\n  make: 2s\n  start: 1500ms\n  stop: 500ms\n  restart: 2s\n  users: 200ms\n  remove: 500ms\n  install: 1s    # each archive, when the node is on for the first time\n  execute: 300ms # each other step of setup\n",
-		"timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s, install: 0s, execute: 0s}\n")
-	return filepath.Join(site, "providers", "simulated.prov")
-}
-
-// runProgram runs the built program in a new folder, and returns its exit status and
-// output.
-func runProgram(t testing.TB, args ...string) (int, string) {
-	t.Helper()
-	return runProgramIn(t, t.TempDir(), args...)
-}
-
-// runProgramIn runs the built program in a folder, and returns its exit status and
-// output.
-func runProgramIn(t testing.TB, dir string, args ...string) (int, string) {
-	t.Helper()
-	bin, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.Command(filepath.Join(bin, "patchbay"), args...)
-	c.Dir = dir
-	out, err := c.Output()
-	if c.ProcessState == nil {
-		t.Fatal(err)
-	}
-	return c.ProcessState.ExitCode(), string(out)
 }
 
 // TestCheckCreatesNoNodeOnUsedComponent proves that check --life refuses components that are
@@ -67,14 +36,14 @@ func TestCheckCreatesNoNodeOnUsedComponent(t *testing.T) {
 	t.Parallel()
 	f := newFederation(t, "fed.example.org")
 	s := newServedSite(t, "testbed.example.org", f, nil)
-	file := removeSimulatedDelays(t, s.dir)
+	file := program.RemoveSimulatedDelays(t, s.dir)
 	refused := func(component string, says ...string) {
 		t.Helper()
-		code, out := runProgram(t, "check", "--life", component, file)
+		code, out := program.Run(t, "check", "--life", component, file)
 		if code != 1 || strings.Contains(out, "create the node") {
 			t.Errorf("exit status %d:\n%s", code, out)
 		}
-		wantTexts(t, out, append(says, "no node is created: ")...)
+		program.WantTexts(t, out, append(says, "no node is created: ")...)
 	}
 	refused("pc77", `the inventory has no component "pc77"; did you mean `)
 	config, err := site.ReadConfig(filepath.Join(s.dir, site.ConfigName))
@@ -108,9 +77,9 @@ func TestCheckCreatesNoNodeOnUsedComponent(t *testing.T) {
 
 	// The running server has not read drained: true in the file yet.
 	s.start()
-	edit(t, filepath.Join(s.dir, "inventory.yaml"), "  - names: pc1..pc12\n", "  - names: pc1..pc12\n    drained: true\n")
+	program.Edit(t, filepath.Join(s.dir, "inventory.yaml"), "  - names: pc1..pc12\n", "  - names: pc1..pc12\n    drained: true\n")
 	refused("pc5", "could allocate pc5 meanwhile; stop the server first")
-	_, out := runProgramIn(t, newSite(t), "check", "--life", "pc5", file) // in the folder of another site
-	wantTexts(t, out, "no node is created: its site could allocate pc5 meanwhile")
+	_, out := program.RunIn(t, program.NewSite(t), "check", "--life", "pc5", file) // in the folder of another site
+	program.WantTexts(t, out, "no node is created: its site could allocate pc5 meanwhile")
 	s.stop()
 }

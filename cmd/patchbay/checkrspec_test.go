@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"patchbay/am/testkit/program"
 )
 
 // checkDocument runs check on one document, and returns its exit status and output
@@ -14,13 +16,13 @@ func checkDocument(t *testing.T, config, text string) (code int, out string) {
 	t.Helper()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "some.xml")
-	write(t, file, text)
+	program.Write(t, file, text)
 	code, out = runCommand(t, "check", "--config", config, file)
 	return code, strings.ReplaceAll(out, folder+"/", "")
 }
 
 func TestCheckReportsLikeACompiler(t *testing.T) {
-	code, out := checkDocument(t, newSite(t), `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
+	code, out := checkDocument(t, program.NewSite(t), `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
 	<node client_id="a" exclusive="maybe" pi_tag="é">
 		<interface client_id="a:0"><ip address="10.0.0.300"/></interface>
 	</node>
@@ -54,7 +56,7 @@ some.xml: 4 errors, 3 warnings
 
 func TestCheckSeparatesErrorsFromWarnings(t *testing.T) {
 	const ns = `xmlns="http://www.geni.net/resources/rspec/3"`
-	dir := newSite(t)
+	dir := program.NewSite(t)
 	for _, c := range []struct {
 		name, text string
 		code       int
@@ -72,7 +74,7 @@ func TestCheckSeparatesErrorsFromWarnings(t *testing.T) {
 			if code != c.code {
 				t.Errorf("exit status %d, want %d", code, c.code)
 			}
-			wantTexts(t, out, c.want)
+			program.WantTexts(t, out, c.want)
 			if strings.ContainsAny(out, "\u0085\u009b") || strings.Contains(out, ": line ") {
 				t.Errorf("control characters are printed, or the line twice: %q", out)
 			}
@@ -83,7 +85,7 @@ func TestCheckSeparatesErrorsFromWarnings(t *testing.T) {
 // TestProvidersAreAskedAboutRequests proves that check makes a dry run of a request, as
 // Allocate does, if a provider supports that.
 func TestProvidersAreAskedAboutRequests(t *testing.T) {
-	dir := newSite(t)
+	dir := program.NewSite(t)
 	settings := filepath.Join(dir, "providers", "simulated.yaml")
 	const any = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">` + "\n" + `<node client_id="a" exclusive="true"/></rspec>`
 	bound := strings.Replace(any, "/></rspec>", ` component_id="urn:publicid:IDN+testbed.example.org+node+pc1"/></rspec>`, 1)
@@ -95,8 +97,8 @@ func TestProvidersAreAskedAboutRequests(t *testing.T) {
 	if code != 0 {
 		t.Error(out)
 	}
-	wantTexts(t, out, "the request fits when enough resources are free\n")
-	edit(t, settings, "probe: false", "probe: true")
+	program.WantTexts(t, out, "the request fits when enough resources are free\n")
+	program.Edit(t, settings, "probe: false", "probe: true")
 	for _, c := range []struct {
 		rule, text, behaviour string
 		code                  int
@@ -108,13 +110,13 @@ func TestProvidersAreAskedAboutRequests(t *testing.T) {
 		{"another can", any, refuse("unsupported"), 0, "the request fits when enough resources are free; a dry run of simulated succeeded\n"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			edit(t, settings, before, c.behaviour)
+			program.Edit(t, settings, before, c.behaviour)
 			before = c.behaviour
 			code, out := checkDocument(t, dir, c.text)
 			if code != c.code {
 				t.Errorf("exit status %d, want %d", code, c.code)
 			}
-			wantTexts(t, out, c.want)
+			program.WantTexts(t, out, c.want)
 		})
 	}
 }

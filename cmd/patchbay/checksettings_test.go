@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"patchbay/am/testkit/program"
 )
 
 var (
@@ -33,30 +35,30 @@ func TestSettingsThatMustAgreeAreCompared(t *testing.T) {
 	if got := warnings(); got != "" {
 		t.Errorf("a new site: %s", got)
 	}
-	edit(t, inv, "\nshared_vlans:", "\noutbound: yes\nshared_vlans:")
-	edit(t, inv, "\nshared_vlans: []", "\nshared_vlans: [{name: one, tag: 7}, {name: mine, tag: 8, restricted: true}, {name: both, tag: 9}]")
-	edit(t, settings, "\nshared_vlans: []", "\nshared_vlans:\n  - both\n  - two")
+	program.Edit(t, inv, "\nshared_vlans:", "\noutbound: yes\nshared_vlans:")
+	program.Edit(t, inv, "\nshared_vlans: []", "\nshared_vlans: [{name: one, tag: 7}, {name: mine, tag: 8, restricted: true}, {name: both, tag: 9}]")
+	program.Edit(t, settings, "\nshared_vlans: []", "\nshared_vlans:\n  - both\n  - two")
 	out := lineNumbers.ReplaceAllString(warnings(), ":N")
-	wantTexts(t, out, "warning  inventory.yaml:N: outbound is yes, but providers/local.yaml:N says no, and nodes of local get the latter; write no here, or yes there\n",
+	program.WantTexts(t, out, "warning  inventory.yaml:N: outbound is yes, but providers/local.yaml:N says no, and nodes of local get the latter; write no here, or yes there\n",
 		"warning  inventory.yaml:N: it offers the shared VLAN one, which shared_vlans of providers/local.yaml:N does not name, so links of nodes of local that join it are refused; add it there, or write restricted: true here\n",
 		"warning  providers/local.yaml:N: it allows the shared VLAN two, which shared_vlans of inventory.yaml:N does not offer, so no request can use it; add it there with a tag, or remove it here\n")
 	if n := strings.Count(out, "warning"); n != 3 {
 		t.Errorf("%d warnings, want 3:\n%s", n, out)
 	}
 	const slots = 120
-	edit(t, inv, "capacity: {slots: "+slotsIn.FindStringSubmatch(readFile(t, inv))[1], "capacity: {slots: 120")
+	program.Edit(t, inv, "capacity: {slots: "+slotsIn.FindStringSubmatch(program.ReadFile(t, inv))[1], "capacity: {slots: 120")
 	for ports, most := range map[string]int{"20000-20119": 119, "20000-20120": 0, "20000-20050": 50} {
-		edit(t, settings, portsIn.FindString(readFile(t, settings)), "\nports: "+ports)
+		program.Edit(t, settings, portsIn.FindString(program.ReadFile(t, settings)), "\nports: "+ports)
 		want := fmt.Sprintf("have room for %d nodes, but ports at providers/local.yaml:N has %d ports for their logins", slots, most)
 		if out := lineNumbers.ReplaceAllString(warnings(), ":N"); strings.Contains(out, want) != (most > 0) {
 			t.Errorf("with the ports %s: %s", ports, out)
 		}
 	}
-	edit(t, settings, "\npublish: both", "\npublish: gateway")
+	program.Edit(t, settings, "\npublish: both", "\npublish: gateway")
 	if out := warnings(); strings.Contains(out, "ports for") {
 		t.Errorf("no node needs a port: %s", out)
 	}
-	edit(t, settings, "\noutbound: no", "\noutbound: yes")
+	program.Edit(t, settings, "\noutbound: no", "\noutbound: yes")
 	if out := warnings(); strings.Contains(out, "outbound is") {
 		t.Errorf("they agree: %s", out)
 	}

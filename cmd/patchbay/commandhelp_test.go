@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/testkit/program"
 	"patchbay/cmd/patchbay/command"
 )
 
@@ -27,7 +28,7 @@ func TestEveryCommandHasAGroupAndExamples(t *testing.T) {
 	if code, out := runCommand(t, "--help"); code != 0 {
 		t.Error(out)
 	} else {
-		wantTexts(t, out, "For experimenters:\n  call ", "To set up and maintain a site:\n", "To operate a site:\n", "Users and slices of the trial authority:\n", "Documents:\n",
+		program.WantTexts(t, out, "For experimenters:\n  call ", "To set up and maintain a site:\n", "To operate a site:\n", "Users and slices of the trial authority:\n", "Documents:\n",
 			"completion  Generate the autocompletion script", "patterns ")
 	}
 	free := []string{"version", "help", "completion", "patterns"}

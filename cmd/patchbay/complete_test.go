@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"patchbay/am/testkit/program"
 	"patchbay/cmd/patchbay/command"
 )
 
@@ -35,7 +36,7 @@ func TestEveryFlagHasKnownCompletion(t *testing.T) {
 		}
 		return kinds
 	}
-	dir := newSiteWith(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
+	dir := program.NewSite(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
 	addSlivers(t, dir)
 	for _, cmd := range rootCommand(command.Console{Out: io.Discard, Err: io.Discard}).Commands() {
 		cmd.SetContext(t.Context())
@@ -73,7 +74,7 @@ func TestEveryFlagHasKnownCompletion(t *testing.T) {
 
 // TestShellsCompleteWords proves which words the shell offers at places of command lines.
 func TestShellsCompleteWords(t *testing.T) {
-	dir := newSiteWith(t, []string{"user", "alice"}, []string{"user", "bob"}, []string{"slice", "first", "--owner", "alice"}, []string{"slice", "second", "--owner", "bob"})
+	dir := program.NewSite(t, []string{"user", "alice"}, []string{"user", "bob"}, []string{"slice", "first", "--owner", "alice"}, []string{"slice", "second", "--owner", "bob"})
 	full := newSiteWithSlivers(t)
 	const files = "default" // the shell completes names of files
 	for _, c := range []struct{ site, line, want string }{

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/testkit/program"
 	"patchbay/cmd/patchbay/command"
 )
 
@@ -14,7 +15,7 @@ import (
 // exit status and the text on the terminal.
 func runAtTerminal(t *testing.T, answer string, args ...string) (int, string) {
 	t.Helper()
-	master, terminal := newTerminal(t)
+	master, terminal := program.NewTerminal(t)
 	in := os.Stdin
 	os.Stdin = terminal
 	defer func() { os.Stdin = in }()
@@ -34,8 +35,8 @@ func runAtTerminal(t *testing.T, answer string, args ...string) (int, string) {
 // TestIrreversibleCommandsAskAtATerminal checks which commands ask, and that nothing is
 // changed without a yes.
 func TestIrreversibleCommandsAskAtATerminal(t *testing.T) {
-	dir := newSiteWith(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
-	removeSimulatedDelays(t, dir)
+	dir := program.NewSite(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
+	program.RemoveSimulatedDelays(t, dir)
 	s := serve(t, dir)
 	call := func(args ...string) []string {
 		return append([]string{"call", "--url", s.url, "--user", filepath.Join(dir, "users", "alice"), "--slice", "first"}, args...)
@@ -70,7 +71,7 @@ func TestIrreversibleCommandsAskAtATerminal(t *testing.T) {
 		if code != c.code || strings.Contains(out, c.lacks) {
 			t.Errorf("%s: exit status %d, want %d, and not %q in:\n%s", c.rule, code, c.code, c.lacks, out)
 		}
-		wantTexts(t, strings.ReplaceAll(out, "\r\n", "\n"), c.has...)
+		program.WantTexts(t, strings.ReplaceAll(out, "\r\n", "\n"), c.has...)
 	}
 	// Without a terminal no command asks.
 	runCommand(t, allocate...)
@@ -82,13 +83,13 @@ func TestIrreversibleCommandsAskAtATerminal(t *testing.T) {
 // TestVerbsAskAtATerminal checks that up asks before it changes nodes, and down before it
 // deletes them, and that neither does anything without a yes.
 func TestVerbsAskAtATerminal(t *testing.T) {
-	dir := newSiteWith(t, []string{"user", "alice"})
-	removeSimulatedDelays(t, dir)
+	dir := program.NewSite(t, []string{"user", "alice"})
+	program.RemoveSimulatedDelays(t, dir)
 	s := serve(t, dir)
 	verb := func(args ...string) []string { return append(args, "--url", s.url, "--config", dir) }
 	one, two := filepath.Join(t.TempDir(), "one.xml"), filepath.Join(t.TempDir(), "two.xml")
-	write(t, one, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web"/></rspec>`)
-	write(t, two, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web"/><node client_id="db"/></rspec>`)
+	program.Write(t, one, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web"/></rspec>`)
+	program.Write(t, two, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web"/><node client_id="db"/></rspec>`)
 	for _, c := range []struct {
 		rule, answer string
 		args         []string
@@ -112,6 +113,6 @@ func TestVerbsAskAtATerminal(t *testing.T) {
 		if code != c.code || strings.Contains(out, c.lacks) {
 			t.Errorf("%s: exit status %d, want %d, and not %q in:\n%s", c.rule, code, c.code, c.lacks, out)
 		}
-		wantTexts(t, out, c.has...)
+		program.WantTexts(t, out, c.has...)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/client/session"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 )
 
@@ -64,7 +65,7 @@ func TestNoSecretsInOutput(t *testing.T) {
 	t.Parallel()
 	s := newServedSite(t, "testbed.example.org", nil, nil)
 	s.appendSettings(instantNodes)
-	edit(t, filepath.Join(s.dir, "patchbay.yaml"), "# log:\n#   format: text          # or json\n#   level: info ", "log:\n  level: debug ")
+	program.Edit(t, filepath.Join(s.dir, "patchbay.yaml"), "# log:\n#   format: text          # or json\n#   level: info ", "log:\n  level: debug ")
 	s.createUser("alice")
 	s.createUser("attacker")
 	s.start()
@@ -78,15 +79,15 @@ func TestNoSecretsInOutput(t *testing.T) {
 		}
 		fmt.Fprintf(&told, "%v %s\n", r.Value, r.Output)
 	}
-	_, r, _ := attacker.Allocate(ctx, alice.SliceURN, alice.ForSlice(), soakRequest, client.Options{})
+	_, r, _ := attacker.Allocate(ctx, alice.SliceURN, alice.ForSlice(), program.SmallRequest, client.Options{})
 	say("with another's credential", r, am.Forbidden)
 	forged := []client.Credential{{Text: strings.Replace(alice.ForSlice()[0].Text, "alice", "bob", 1) + "\n\x1b[31m"}}
-	_, r, _ = alice.Allocate(ctx, alice.SliceURN, forged, soakRequest, client.Options{})
+	_, r, _ = alice.Allocate(ctx, alice.SliceURN, forged, program.SmallRequest, client.Options{})
 	say("with a forged credential", r, am.Forbidden)
 	_, r, _ = alice.Allocate(ctx, alice.SliceURN, alice.ForSlice(), "<rspec\n\x1b[2J level=ERROR msg=forged", client.Options{})
 	say("with a broken request", r, am.BadArgs)
 	_, r, _ = alice.Allocate(ctx, alice.SliceURN, alice.ForSlice(),
-		strings.Replace(soakRequest, "</node>", `<services><execute shell="sh" command="echo done"/></services></node>`, 1), client.Options{})
+		strings.Replace(program.SmallRequest, "</node>", `<services><execute shell="sh" command="echo done"/></services></node>`, 1), client.Options{})
 	say("Allocate", r, am.Success)
 	_, r, _ = alice.Provision(ctx, all, alice.ForSlice(), client.Options{Users: []client.User{{URN: alice.urn(), Keys: alice.SSHKeys}}})
 	say("Provision", r, am.Success)
@@ -123,7 +124,7 @@ func TestNoSecretsInOutput(t *testing.T) {
 	}
 	resp.Body.Close()
 	s.stop()
-	for name, text := range map[string]string{"the log": readFile(t, s.log.Name()), "the audit": readFile(t, filepath.Join(s.dir, "audit.log")), "what clients are told": told.String()} {
+	for name, text := range map[string]string{"the log": program.ReadFile(t, s.log.Name()), "the audit": program.ReadFile(t, filepath.Join(s.dir, "audit.log")), "what clients are told": told.String()} {
 		if len(text) < 1000 {
 			t.Errorf("%s is only %d bytes", name, len(text))
 		}
@@ -141,7 +142,7 @@ func TestNoSecretsInOutput(t *testing.T) {
 			}
 		}
 	}
-	if text := readFile(t, filepath.Join(s.dir, "users", "alice", "slices", "alice-cred.xml")); !secrets[3].MatchString(text) || !secrets[1].MatchString(readFile(t, alice.CertFile)) {
+	if text := program.ReadFile(t, filepath.Join(s.dir, "users", "alice", "slices", "alice-cred.xml")); !secrets[3].MatchString(text) || !secrets[1].MatchString(program.ReadFile(t, alice.CertFile)) {
 		t.Error("the patterns do not find what they are for")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/require"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestLifeThroughTheAuthority(t *testing.T) {
 	t.Parallel()
 	python := require.Tool(t, "python3")
-	home := newSiteWith(t, []string{"user", "alice"}, []string{"user", "bob"})
+	home := program.NewSite(t, []string{"user", "alice"}, []string{"user", "bob"})
 	partner := filepath.Join(t.TempDir(), "partner")
 	for _, args := range [][]string{
 		{"init", "--authority", "partner.example.org", "--listen", "127.0.0.1:0", partner},
@@ -38,7 +39,7 @@ func TestLifeThroughTheAuthority(t *testing.T) {
 	trust(partner, home)
 	sites := map[string]string{}
 	for _, dir := range []string{home, partner} {
-		removeSimulatedDelays(t, dir)
+		program.RemoveSimulatedDelays(t, dir)
 		s := serve(t, dir)
 		defer s.stop()
 		sites[dir] = s.url

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"patchbay/am/testkit/program"
 )
 
 // classMember is a user of a class, with the unpacked folder of their bundle.
@@ -48,7 +50,7 @@ func unpack(t testing.TB, file, name, slice string) *classMember {
 		}
 	}
 	s := &classMember{name: name, slice: slice, dir: filepath.Join(root, name)}
-	where := readFile(t, filepath.Join(s.dir, "aggregate.yaml"))
+	where := program.ReadFile(t, filepath.Join(s.dir, "aggregate.yaml"))
 	m := regexp.MustCompile(`(?m)^url: (\S+)$`).FindStringSubmatch(where)
 	if m == nil || !strings.Contains(where, "\nca: server-ca.pem\n") {
 		t.Fatalf("aggregate.yaml is\n%s", where)
@@ -60,7 +62,7 @@ func unpack(t testing.TB, file, name, slice string) *classMember {
 // call runs patchbay in the user's folder, which is in no site.
 func (s *classMember) call(t testing.TB, args ...string) string {
 	t.Helper()
-	bin, err := programs()
+	bin, err := program.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,41 +79,41 @@ func (s *classMember) call(t testing.TB, args ...string) string {
 func setPublicURL(t testing.TB, dir, url string) {
 	t.Helper()
 	file := filepath.Join(dir, "patchbay.yaml")
-	text := readFile(t, file)
+	text := program.ReadFile(t, file)
 	listen := regexp.MustCompile(`(?m)^listen: .*$`)
 	if !listen.MatchString(text) || strings.Contains(text, "\npublic_url:") {
 		t.Fatalf("%s is not as expected:\n%s", file, text)
 	}
-	write(t, file, listen.ReplaceAllString(text, "${0}\npublic_url: "+url))
+	program.Write(t, file, listen.ReplaceAllString(text, "${0}\npublic_url: "+url))
 }
 
 func TestBundleSufficesOnAnotherMachine(t *testing.T) {
 	t.Parallel()
-	dir := newSiteWith(t)
-	removeSimulatedDelays(t, dir)
+	dir := program.NewSite(t)
+	program.RemoveSimulatedDelays(t, dir)
 	setPublicURL(t, dir, serve(t, dir).url)
 	list := filepath.Join(t.TempDir(), "class.txt")
-	write(t, list, "alice\n")
+	program.Write(t, list, "alice\n")
 	bundles := filepath.Join(t.TempDir(), "bundles")
 	if code, out := runCommand(t, "user", "--list", list, "--slice", "lab1", "--bundle", bundles, "--config", dir); code != 0 {
 		t.Fatal(out)
 	}
 	const name = "alice"
 	s := unpack(t, filepath.Join(bundles, name+".zip"), name, "lab1-"+name)
-	wantTexts(t, s.call(t, "Allocate", "request.xml"), " allocated ")
-	wantTexts(t, s.call(t, "Provision", "-o", "-"), fmt.Sprintf("login=%q", name))
-	wantTexts(t, s.call(t, "Delete"), " unallocated ")
+	program.WantTexts(t, s.call(t, "Allocate", "request.xml"), " allocated ")
+	program.WantTexts(t, s.call(t, "Provision", "-o", "-"), fmt.Sprintf("login=%q", name))
+	program.WantTexts(t, s.call(t, "Delete"), " unallocated ")
 	// alice cannot create slices, and has only one.
 	if code, out := runCommand(t, "up", "--user", s.dir, filepath.Join(s.dir, "request.xml")); code != 0 || !strings.Contains(out, "down --user "+s.dir+" lab1-"+name) {
 		t.Errorf("up: %d\n%s", code, out)
 	}
 	for _, f := range []string{"omni_config", "README.txt", "aggregate.yaml"} {
-		if text := readFile(t, filepath.Join(s.dir, f)); strings.Contains(text, dir) {
+		if text := program.ReadFile(t, filepath.Join(s.dir, f)); strings.Contains(text, dir) {
 			t.Errorf("%s names a folder of the site:\n%s", f, text)
 		}
 	}
-	readme := readFile(t, filepath.Join(s.dir, "README.txt"))
-	wantTexts(t, readme, "patchbay up --user . --slice lab1-"+name+" request.xml", "omni -c omni_config -a "+s.url)
+	readme := program.ReadFile(t, filepath.Join(s.dir, "README.txt"))
+	program.WantTexts(t, readme, "patchbay up --user . --slice lab1-"+name+" request.xml", "omni -c omni_config -a "+s.url)
 	for _, f := range regexp.MustCompile(`[a-z0-9_/-]+\.(xml|pem|pub)|omni_config|id_ed25519`).FindAllString(readme, -1) {
 		if _, err := os.Stat(filepath.Join(s.dir, f)); err != nil {
 			t.Errorf("README.txt names %s: %v", f, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/require"
 )
 
@@ -77,7 +78,7 @@ func readCorpus(t *testing.T) (list []*corpusRequest) {
 	}
 	for _, f := range files {
 		// Machines of other sites do not exist here.
-		text := elsewhere.ReplaceAllStringFunc(readFile(t, filepath.Join(dir, f.Name())), func(node string) string {
+		text := elsewhere.ReplaceAllStringFunc(program.ReadFile(t, filepath.Join(dir, f.Name())), func(node string) string {
 			return component.ReplaceAllString(node, "")
 		})
 		r := &corpusRequest{name: f.Name(), text: text}

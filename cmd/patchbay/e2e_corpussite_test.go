@@ -29,6 +29,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/site/create"
 	"patchbay/am/testkit/netlab"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 )
 
@@ -61,23 +62,23 @@ func newCorpusSite(t *testing.T, requests []*corpusRequest) *corpusSite {
 		}
 	}
 	inv := filepath.Join(s.dir, "inventory.yaml")
-	edit(t, inv, "managers: []", "managers: ["+quotedList(managers)+"]")
-	edit(t, inv, "link_types: [lan, vlan, ethernet]", `link_types: ["*"]`)
-	edit(t, inv, "aliases: [default-vm, emulab-xen, emulab-openvz, docker-container, vm, raw-pc, raw, emulab-docker]", `aliases: ["*"]`)
-	text := regexp.MustCompile(`(?m)^    capacity: .*$`).ReplaceAllString(readFile(t, inv), "    hardware_types: ["+quotedList(hardware)+"]\n    capacity: {slots: 1000, memory: 1T, disk: 10T}")
-	write(t, inv, text+"\nhardware_types: ["+quotedList(hardware)+"]\n")
+	program.Edit(t, inv, "managers: []", "managers: ["+quotedList(managers)+"]")
+	program.Edit(t, inv, "link_types: [lan, vlan, ethernet]", `link_types: ["*"]`)
+	program.Edit(t, inv, "aliases: [default-vm, emulab-xen, emulab-openvz, docker-container, vm, raw-pc, raw, emulab-docker]", `aliases: ["*"]`)
+	text := regexp.MustCompile(`(?m)^    capacity: .*$`).ReplaceAllString(program.ReadFile(t, inv), "    hardware_types: ["+quotedList(hardware)+"]\n    capacity: {slots: 1000, memory: 1T, disk: 10T}")
+	program.Write(t, inv, text+"\nhardware_types: ["+quotedList(hardware)+"]\n")
 	var vlans []string
 	for i, name := range slices.Sorted(maps.Keys(shared)) {
 		vlans = append(vlans, fmt.Sprintf("{name: %q, tag: %d}", name, i+2))
 	}
-	edit(t, inv, "shared_vlans: []", "shared_vlans: ["+strings.Join(vlans, ", ")+"]")
+	program.Edit(t, inv, "shared_vlans: []", "shared_vlans: ["+strings.Join(vlans, ", ")+"]")
 	if err := os.WriteFile(filepath.Join(s.dir, site.PolicyName), create.SamplePolicy, 0o644); err != nil { // no limits: one user has all nodes
 		t.Fatal(err)
 	}
-	edit(t, s.settings, "shared_vlans: []", "shared_vlans: ["+quotedList(shared)+"]")
-	edit(t, s.settings, "outbound: no", "outbound: yes")
-	edit(t, s.settings, "dns: []", "dns: ["+netlab.Names+"]")
-	edit(t, s.settings, "services_wait: 30s", "services_wait: 2s")
+	program.Edit(t, s.settings, "shared_vlans: []", "shared_vlans: ["+quotedList(shared)+"]")
+	program.Edit(t, s.settings, "outbound: no", "outbound: yes")
+	program.Edit(t, s.settings, "dns: []", "dns: ["+netlab.Names+"]")
+	program.Edit(t, s.settings, "services_wait: 30s", "services_wait: 2s")
 	s.start()
 	s.createUser()
 	return s
@@ -170,7 +171,7 @@ func (s *corpusSite) createUser() {
 		s.client, err = client.New(client.Config{URL: s.url + "/am/3.0", CertFile: s.alice.Path("cert.pem"), KeyFile: s.alice.Path("key.pem")})
 	}
 	if err == nil {
-		s.key, err = ssh.ParsePrivateKey([]byte(readFile(t, filepath.Join(s.dir, site.UsersDir, "alice", "id_ed25519"))))
+		s.key, err = ssh.ParsePrivateKey([]byte(program.ReadFile(t, filepath.Join(s.dir, site.UsersDir, "alice", "id_ed25519"))))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/require"
 )
 
@@ -89,7 +90,7 @@ func (f *federation) issue(urn string, ca bool, issuer *identity) *identity {
 	if f.key == "" {
 		f.run(f.openssl, append([]string{"genpkey", "-quiet", "-out", id.key}, f.keyAlg...)...)
 	} else {
-		os.WriteFile(id.key, []byte(readFile(f.t, f.key)), 0o600)
+		os.WriteFile(id.key, []byte(program.ReadFile(f.t, f.key)), 0o600)
 	}
 	// The subject must differ between levels, as in the field; nothing identifies users
 	// by it.
@@ -102,9 +103,9 @@ func (f *federation) issue(urn string, ca bool, issuer *identity) *identity {
 		args = append(args, "-CA", issuer.cert, "-CAkey", issuer.key)
 	}
 	f.run(f.openssl, args...)
-	chain := readFile(f.t, id.cert)
+	chain := program.ReadFile(f.t, id.cert)
 	if issuer != nil {
-		chain += readFile(f.t, issuer.full)
+		chain += program.ReadFile(f.t, issuer.full)
 	}
 	os.WriteFile(id.full, []byte(chain), 0o600)
 	return id
@@ -115,7 +116,7 @@ type statement struct {
 	owner, target *identity
 	privileges    []string
 	expires       time.Time
-	// edit, if not nil, changes the document before it is signed.
+	// Edit, if not nil, changes the document before it is signed.
 	edit func(string) string
 }
 
@@ -138,7 +139,7 @@ func (f *federation) sign(s statement, signer *identity) string {
 <DigestMethod Algorithm="%s"/><DigestValue/></Reference></SignedInfo><SignatureValue/>
 <KeyInfo><X509Data><X509SubjectName/><X509IssuerSerial/><X509Certificate/></X509Data><KeyValue/></KeyInfo>
 </Signature></signatures></signed-credential>
-`, readFile(f.t, s.owner.full), s.owner.urn, readFile(f.t, s.target.full), s.target.urn, s.expires.UTC().Format("2006-01-02T15:04:05Z"), privileges.String(), f.sigAlg, f.digAlg)
+`, program.ReadFile(f.t, s.owner.full), s.owner.urn, program.ReadFile(f.t, s.target.full), s.target.urn, s.expires.UTC().Format("2006-01-02T15:04:05Z"), privileges.String(), f.sigAlg, f.digAlg)
 	if s.edit != nil {
 		doc = s.edit(doc)
 	}
@@ -146,14 +147,5 @@ func (f *federation) sign(s statement, signer *identity) string {
 	in, out := filepath.Join(f.dir, fmt.Sprintf("%d.xml", f.serial)), filepath.Join(f.dir, fmt.Sprintf("%d.signed.xml", f.serial))
 	os.WriteFile(in, []byte(doc), 0o600)
 	f.run(f.xmlsec, "--sign", "--node-id", "Sig_ref0", "--privkey-pem", signer.key+","+signer.cert, "--output", out, in)
-	return readFile(f.t, out)
-}
-
-func readFile(t testing.TB, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return program.ReadFile(f.t, out)
 }

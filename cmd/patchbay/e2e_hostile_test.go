@@ -22,6 +22,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 )
 
@@ -60,7 +61,7 @@ func (s *hostileTest) wantWorking(t *testing.T) {
 	v := *s.good
 	v.t = t
 	grant := v.creds(s.cred[s.good])
-	v.want("Allocate", am.Success, s.slice[s.good], grant, soakRequest, xmlrpc.Struct{})
+	v.want("Allocate", am.Success, s.slice[s.good], grant, program.SmallRequest, xmlrpc.Struct{})
 	v.want("Delete", am.Success, urns(s.slice[s.good]), grant, xmlrpc.Struct{})
 }
 
@@ -186,8 +187,8 @@ func (s *hostileTest) resources(t *testing.T) (descriptors, goroutines, connecti
 		b, _ := os.ReadFile(file) // the thread may have ended
 		children += len(strings.Fields(string(b)))
 	}
-	_, metrics := get(t, s.admin+"/metrics")
-	return len(open), int(metric(t, metrics, "go_goroutines")), int(metric(t, metrics, "patchbay_tls_connections")), children
+	_, metrics := program.Get(t, s.admin+"/metrics")
+	return len(open), int(program.Metric(t, metrics, "go_goroutines")), int(program.Metric(t, metrics, "patchbay_tls_connections")), children
 }
 
 // TestHostileClients attacks each layer, beside connections that are held open. After
@@ -234,7 +235,7 @@ func TestHostileClients(t *testing.T) {
 		{"credentials/an external entity", "code 3", describe(entity + cred[strings.Index(cred, "?>")+2:]), []tls.Certificate{s.bad.identity}},
 		{"credentials/another owner, with lines for the log", "code 3", describe(strings.Replace(cred, "<owner_urn>", "<owner_urn>\n"+injectionMark+"\r\n", 1)), []tls.Certificate{s.bad.identity}},
 		{"credentials/another user's", "code 3", describe(s.cred[s.good]), []tls.Certificate{s.bad.identity}},
-		{"requests/an external entity", "code 1", encoded(t, "Allocate", slice, s.bad.creds(cred), entity+soakRequest, xmlrpc.Struct{}), []tls.Certificate{s.bad.identity}},
+		{"requests/an external entity", "code 1", encoded(t, "Allocate", slice, s.bad.creds(cred), entity+program.SmallRequest, xmlrpc.Struct{}), []tls.Certificate{s.bad.identity}},
 		{"requests/100,000 nodes", "code 6", allocate(strings.Repeat(`<node client_id="n"/>`, 100000)), []tls.Certificate{s.bad.identity}},
 		{"provider/a name for a shell", "code 0", allocate(`<node client_id="$(touch ` + canary + `)" exclusive="false"><sliver_type name="vm"/></node>`), []tls.Certificate{s.bad.identity}},
 	} {
@@ -286,7 +287,7 @@ func TestHostileClients(t *testing.T) {
 		}
 		s.wantWorking(t)
 		wait.Until(t, "the metrics count the limit", func() bool {
-			_, metrics := get(t, s.admin+"/metrics")
+			_, metrics := program.Get(t, s.admin+"/metrics")
 			return strings.Contains(metrics, "patchbay_limited_total{limit=\"max_connections_per_address\"}")
 		})
 	})
@@ -321,7 +322,7 @@ func TestHostileClients(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("the server did not stop beside open connections")
 	}
-	for line := range strings.Lines(readFile(t, s.log.Name())) {
+	for line := range strings.Lines(program.ReadFile(t, s.log.Name())) {
 		if !strings.HasPrefix(line, "time=") || len(line) > 64<<10 || strings.Contains(line, "panic") {
 			t.Errorf("a line in the log that is not the server's own, or too long: %.300q", line)
 		}

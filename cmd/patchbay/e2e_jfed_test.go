@@ -13,6 +13,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 )
 
@@ -179,7 +180,7 @@ func jfedScript(t *testing.T, v *wireClient, slice, cred string) {
 	}
 	manifest := member(d, "geni_rspec").(string)
 	checkManifest(t, manifest, sliver)
-	wantTexts(t, manifest, fmt.Sprintf("username=%q", v.URN.Name), strings.Fields(string(v.SSHPublicKey))[1])
+	program.WantTexts(t, manifest, fmt.Sprintf("username=%q", v.URN.Name), strings.Fields(string(v.SSHPublicKey))[1])
 	// 12. Renew by five minutes: Status returns exactly the time that was sent.
 	before, err := time.Parse(time.RFC3339, member(one(v.want("Status", am.Success, urns(sliver), grant, xmlrpc.Struct{})), "geni_expires").(string))
 	if err != nil {

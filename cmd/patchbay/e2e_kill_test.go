@@ -25,6 +25,7 @@ import (
 	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
 	"patchbay/am/store"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/provider"
@@ -306,7 +307,7 @@ func (k *killTest) awaitIdle() {
 		}
 		defer resp.Body.Close()
 		text, _ := io.ReadAll(resp.Body)
-		return metric(k.t, string(text), "patchbay_tasks") == 0
+		return program.Metric(k.t, string(text), "patchbay_tasks") == 0
 	})
 	http.DefaultClient.CloseIdleConnections()
 }

@@ -3,16 +3,13 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"flag"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,60 +17,11 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"patchbay/am/client"
-	"patchbay/am/display"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/require"
 	"patchbay/am/urn"
 	"patchbay/credentials/trial"
 )
-
-// builds is the folder of the built programs; empty if no test needed them.
-var builds string
-
-// programs builds our programs once for all tests, the server with the race detector if
-// PATCHBAY_RACE is set.
-var programs = sync.OnceValues(func() (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "patchbay-bin"); err != nil {
-		return "", err
-	}
-	builds = dir
-	for name, env := range map[string]string{"patchbay": "CGO_ENABLED=1", "patchbay-local": "CGO_ENABLED=0"} {
-		args := []string{"build", "-ldflags=-s -w", "-o", filepath.Join(dir, name)} // links faster without tables for debuggers
-		if name == "patchbay" && os.Getenv("PATCHBAY_RACE") != "" {
-			args = append(args, "-race")
-		}
-		c := exec.Command("go", append(args, "patchbay/cmd/"+name)...)
-		c.Env = append(os.Environ(), env)
-		if out, err := c.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build %s: %v\n%s", name, err, out)
-		}
-	}
-	return dir, nil
-})
-
-// envBurst sets limits.max_changes_burst.
-const envBurst = "PATCHBAY_LIMITS_MAX_CHANGES_BURST"
-
-func TestMain(m *testing.M) {
-	display.Program = "patchbay" // instead of the name of the test
-	require.FastPython()
-	flag.Parse()
-	if err := flag.Set("test.parallel", "4"); err != nil { // tests often wait
-		panic(err)
-	}
-	// Less time in the garbage collector, here and in the programs that tests start.
-	os.Setenv("GOMEMLIMIT", "off")
-	debug.SetGCPercent(400)
-	os.Setenv("GOGC", "400")
-	// Tests work faster than people, so the limit on changes is high.
-	os.Setenv(envBurst, "1000000")
-	code := m.Run()
-	for _, dir := range []string{builds, templates.folder} {
-		if dir != "" {
-			os.RemoveAll(dir)
-		}
-	}
-	os.Exit(code)
-}
 
 // servedSite is a site that the built program serves.
 type servedSite struct {
@@ -92,14 +40,14 @@ type servedSite struct {
 // newServedSite creates a site with simulated nodes that trusts f.
 func newServedSite(t testing.TB, name string, f *federation, root *identity) *servedSite {
 	t.Helper()
-	bin, err := programs()
+	bin, err := program.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &servedSite{t: t, bin: bin, name: name, dir: filepath.Join(t.TempDir(), "site")}
-	newSiteAt(t, s.dir, []string{"init", "--authority", name, "--public-url", "https://am.example.org:8443"})
+	program.NewSiteAt(t, s.dir, []string{"init", "--authority", name, "--public-url", "https://am.example.org:8443"})
 	if root != nil {
-		write(t, filepath.Join(s.dir, "trusted", "theirs.pem"), readFile(t, root.cert))
+		program.Write(t, filepath.Join(s.dir, "trusted", "theirs.pem"), program.ReadFile(t, root.cert))
 	}
 	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
 		t.Fatal(err)
@@ -120,7 +68,7 @@ func newServedSite(t testing.TB, name string, f *federation, root *identity) *se
 // appendSettings replaces the settings of the simulated provider.
 func (s *servedSite) appendSettings(text string) {
 	s.t.Helper()
-	write(s.t, filepath.Join(s.dir, "providers", "simulated.yaml"), text)
+	program.Write(s.t, filepath.Join(s.dir, "providers", "simulated.yaml"), text)
 }
 
 // start starts the server, and waits for the line with its addresses.
@@ -199,7 +147,7 @@ func sshKey(t testing.TB) string {
 	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "alice@home", "-f", dir+"/k").CombinedOutput(); err != nil {
 		t.Fatalf("ssh-keygen: %v %s", err, out)
 	}
-	line := strings.TrimSpace(readFile(t, dir+"/k.pub"))
+	line := strings.TrimSpace(program.ReadFile(t, dir+"/k.pub"))
 	if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line)); err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +188,7 @@ func TestOutsideLife(t *testing.T) {
 			s.appendSettings("timing: {make: 1s, start: 1s, stop: 100ms, restart: 200ms, users: 100ms, remove: 50ms}\njitter: 0\n")
 			s.start()
 			jfedScript(t, (&clientTestSite{s, nil}).newClientOf(t, trial.User{
-				URN: urn.MustParse(user.urn), Certificate: []byte(readFile(t, user.full)), Key: []byte(readFile(t, user.key)), Credential: []byte(userCred), SSHPublicKey: []byte(sshKey(t)),
+				URN: urn.MustParse(user.urn), Certificate: []byte(program.ReadFile(t, user.full)), Key: []byte(program.ReadFile(t, user.key)), Credential: []byte(userCred), SSHPublicKey: []byte(sshKey(t)),
 			}, 3), slice.urn, sliceCred)
 			s.stop()
 		})
@@ -252,7 +200,7 @@ func TestOutsideLife(t *testing.T) {
 func checkManifest(t *testing.T, manifest, sliver string) {
 	t.Helper()
 	_, theirs, _ := strings.Cut(oneNode, `<node client_id="theirs"`)
-	wantTexts(t, manifest, `<node client_id="theirs"`+theirs, "<!-- one node -->", `<j:location x="100.0" y="50.5"/>`, "client_id='node0'",
+	program.WantTexts(t, manifest, `<node client_id="theirs"`+theirs, "<!-- one node -->", `<j:location x="100.0" y="50.5"/>`, "client_id='node0'",
 		`sliver_id="`+sliver+`"`, "http://www.geni.net/resources/rspec/3/manifest.xsd", `type="manifest"`)
 }
 

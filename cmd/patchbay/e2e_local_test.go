@@ -18,6 +18,7 @@ import (
 
 	"patchbay/am/site"
 	"patchbay/am/testkit/hoststate"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/provider/local"
@@ -25,7 +26,7 @@ import (
 
 // examineHost runs patchbay-local doctor once for all tests, since it starts nodes and takes seconds.
 var examineHost = sync.OnceValues(func() ([]byte, error) {
-	bin, err := programs()
+	bin, err := program.Build()
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ func requireLocalHost(t testing.TB) {
 	t.Helper()
 	require.Root(t)
 	require.SSH(t)
-	if _, err := programs(); err != nil {
+	if _, err := program.Build(); err != nil {
 		t.Fatal(err)
 	}
 	out, err := examineHost()
@@ -62,7 +63,7 @@ type localSite struct {
 func newLocalSite(t testing.TB, name string) *localSite {
 	t.Helper()
 	requireLocalHost(t)
-	bin, err := programs()
+	bin, err := program.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func newLocalSite(t testing.TB, name string) *localSite {
 		t.Fatal(out)
 	}
 	s.settings = filepath.Join(s.dir, "providers", "local.yaml")
-	edit(t, s.settings, "port_rest: 10m", "port_rest: 0s")
+	program.Edit(t, s.settings, "port_rest: 10m", "port_rest: 0s")
 	settings, err := local.ReadSettings(s.settings)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +86,7 @@ func newLocalSite(t testing.TB, name string) *localSite {
 		s.clean()
 		if t.Failed() {
 			const most = 12000
-			text := routineLine.ReplaceAllString(readFile(t, s.log.Name()), "")
+			text := routineLine.ReplaceAllString(program.ReadFile(t, s.log.Name()), "")
 			t.Logf("the server's log, without routine, ends with:\n%s", text[max(0, len(text)-most):])
 		}
 		s.log.Close()
@@ -162,7 +163,7 @@ func (s *localSite) logins() map[string]login {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "manifest.xml")
 	s.call("-o", file, "Describe")
-	list, err := logins(readFile(s.t, file))
+	list, err := logins(program.ReadFile(s.t, file))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func TestOnHostLife(t *testing.T) {
 	s.createUsers("first")
 	s.runOK("user", "bob")
 	s.start()
-	wantTexts(t, s.call("Allocate", filepath.Join(s.dir, "request.xml")), "geni_allocated")
+	program.WantTexts(t, s.call("Allocate", filepath.Join(s.dir, "request.xml")), "geni_allocated")
 	s.call("Provision")
 	s.await("geni_notready", 2)
 	if doors := s.logins(); len(doors) > 0 {
@@ -272,7 +273,7 @@ func TestOnHostLife(t *testing.T) {
 		s.call("PerformOperationalAction", "update_users", "--option", "geni_users="+string(text))
 		s.await("geni_ready", 2)
 	}
-	update(strings.TrimSpace(readFile(t, filepath.Join(s.dir, "users", "bob", "id_ed25519.pub"))))
+	update(strings.TrimSpace(program.ReadFile(t, filepath.Join(s.dir, "users", "bob", "id_ed25519.pub"))))
 	s.wantOutput("bob", client, "id -un", "bob\n")
 	update()
 	if _, err := s.ssh("bob", client, "true"); err == nil {
@@ -280,7 +281,7 @@ func TestOnHostLife(t *testing.T) {
 	}
 	s.wantOutput("alice", client, "id -un", "alice\n")
 
-	wantTexts(t, s.local("list"), "server", "client")
+	program.WantTexts(t, s.local("list"), "server", "client")
 	s.call("Delete")
 	wait.Until(t, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "client") })
 	if _, err := s.ssh("alice", server, "true"); err == nil {
@@ -310,7 +311,7 @@ func TestOnHostSiteWithoutRights(t *testing.T) {
 	s.call("Delete")
 	wait.Until(t, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "client") })
 	s.stop()
-	if log := readFile(t, s.log.Name()); strings.Contains(log, "level=ERROR") {
+	if log := program.ReadFile(t, s.log.Name()); strings.Contains(log, "level=ERROR") {
 		t.Errorf("something went wrong:\n%s", log)
 	}
 }
@@ -345,12 +346,12 @@ func TestOnHostProviderFollowsContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantTexts(t, s.runOK("check"), "the service of the provider local runs", "provider local of type node")
+	program.WantTexts(t, s.runOK("check"), "the service of the provider local runs", "provider local of type node")
 	code, out := runCommand(t, "check", "--config", s.dir, "--life", settings.Component, strings.TrimSuffix(s.settings, ".yaml")+".prov")
 	if code != 0 {
 		t.Errorf("the suite finds something wrong:\n%s", out)
 	}
-	wantTexts(t, out, "begin stage 1 again", "go back to stage 1", "a node was created on "+settings.Component+" and removed")
+	program.WantTexts(t, out, "begin stage 1 again", "go back to stage 1", "a node was created on "+settings.Component+" and removed")
 }
 
 // changeOwner changes the owner of the site to a user that will serve it.
@@ -378,7 +379,7 @@ func (s *localSite) changeOwner(uid uint32) {
 // one. The host is as before each time.
 func TestOnHostDemo(t *testing.T) {
 	requireLocalHost(t)
-	bin, err := programs()
+	bin, err := program.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,10 +392,10 @@ func TestOnHostDemo(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	wantTexts(t, string(out), "I am alice on server", "I am alice on near", "I am alice on far", "(bob)", "written before the restart", "greet.pl",
+	program.WantTexts(t, string(out), "I am alice on server", "I am alice on near", "I am alice on far", "(bob)", "written before the restart", "greet.pl",
 		"hello from server to 10.0.0.2", "hello from server to 10.0.0.3", "  with headers  ")
 	hoststate.Await(t, before, time.Minute)
-	wantTexts(t, readFile(t, filepath.Join(dir, "providers", "local.yaml")), "port_rest: 10m")
+	program.WantTexts(t, program.ReadFile(t, filepath.Join(dir, "providers", "local.yaml")), "port_rest: 10m")
 
 	cmd := exec.Command(filepath.Join(bin, "patchbay"), "demo", "--provider", "local")
 	var text wait.Buffer

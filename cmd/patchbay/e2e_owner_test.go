@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 )
@@ -44,7 +45,7 @@ func ownedByRoot(t *testing.T, dir string) (found []string) {
 func TestRootOwnsNothingInUserSite(t *testing.T) {
 	t.Parallel()
 	require.Root(t)
-	bin, err := programs()
+	bin, err := program.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +119,8 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 	}
 
 	all(nil, []string{"init", "--authority", s.name, "--provider", "simulated", "--public-url", "https://am.example.org:8443", "--trial-authority", s.dir})
-	edit(t, in("patchbay.yaml"), "invite: no", "invite: yes")
-	removeSimulatedDelays(t, s.dir)
+	program.Edit(t, in("patchbay.yaml"), "invite: no", "invite: yes")
+	program.RemoveSimulatedDelays(t, s.dir)
 	all(nil,
 		[]string{"user", "alice"}, []string{"user", "bob"}, []string{"slice", "lab", "--owner", "alice"},
 		[]string{"delegate", "lab", "--from", "alice", "--to", "bob"}, []string{"delegate", "lab", "--from", "alice", "--to", "bob", "-o", in("lent.xml")},
@@ -153,9 +154,9 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 		[]string{"backup", in("backup.db")}, []string{"backup", "--force", in("backup.db")}, []string{"restore", in("backup.db"), "--yes"},
 		[]string{"undrain", "pc2"}, []string{"user", "alice", "--renew"}, []string{"check", "--life", "pc1", in("providers/simulated.prov")},
 	)
-	wantTexts(t, life, "         restart the node\n", "simulated.prov: provider simulated of type node; a node was created on pc1 and removed")
+	program.WantTexts(t, life, "         restart the node\n", "simulated.prov: provider simulated of type node; a node was created on pc1 and removed")
 
-	must(os.WriteFile(in("copy.db"), []byte(readFile(t, in("state.db"))), 0o600))
+	must(os.WriteFile(in("copy.db"), []byte(program.ReadFile(t, in("state.db"))), 0o600))
 	must(os.Chown(in("copy.db"), nobody, nobody))
 	must(os.Rename(in("copy.db"), in("state.db")))
 	all(nil, []string{"move"})

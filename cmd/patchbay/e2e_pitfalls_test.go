@@ -18,6 +18,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 )
 
@@ -102,7 +103,7 @@ type simulatedNode struct {
 // readSimulatedNode returns the node in the simulated provider's file.
 func readSimulatedNode(t *testing.T, s *clientTestSite) (last simulatedNode) {
 	t.Helper()
-	for line := range strings.SplitSeq(readFile(t, filepath.Join(s.dir, "providers", "simulated.state", "log")), "\n") {
+	for line := range strings.SplitSeq(program.ReadFile(t, filepath.Join(s.dir, "providers", "simulated.state", "log")), "\n") {
 		var entry struct {
 			Node *simulatedNode `json:"node"`
 		}
@@ -127,7 +128,7 @@ func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 	user := f.issue(f.urn("user", "alice"), false, project)
 	f.keyAlg = quick
 	slice := f.issue(f.urn("slice", "odd"), false, project)
-	for block, rest := pem.Decode([]byte(readFile(t, user.full))); block != nil; block, rest = pem.Decode(rest) {
+	for block, rest := pem.Decode([]byte(program.ReadFile(t, user.full))); block != nil; block, rest = pem.Decode(rest) {
 		if _, err := x509.ParseCertificate(block.Bytes); err == nil {
 			t.Fatal("Go's parser accepts this certificate: the test proves nothing")
 		}

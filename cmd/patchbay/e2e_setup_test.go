@@ -14,6 +14,7 @@ import (
 	"patchbay/am/client"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 	"patchbay/cmd/patchbay/command"
 	"patchbay/rspec/compile"
@@ -30,12 +31,12 @@ func newSetupSite(t testing.TB, slices ...string) *setupSite {
 	t.Helper()
 	s := &setupSite{localSite: newLocalSite(t, "setup.example.org")}
 	inventory := filepath.Join(s.dir, "inventory.yaml")
-	write(t, inventory, regexp.MustCompile(`(?m)^    capacity: .*$`).ReplaceAllString(readFile(t, inventory), "    capacity: {slots: 1000, memory: 1T, disk: 10T}"))
-	write(t, filepath.Join(s.dir, site.PolicyName), string(create.SamplePolicy)) // no limits
+	program.Write(t, inventory, regexp.MustCompile(`(?m)^    capacity: .*$`).ReplaceAllString(program.ReadFile(t, inventory), "    capacity: {slots: 1000, memory: 1T, disk: 10T}"))
+	program.Write(t, filepath.Join(s.dir, site.PolicyName), string(create.SamplePolicy)) // no limits
 	s.start()
 	s.createUsers(slices...)
 	alice := filepath.Join(s.dir, site.UsersDir, "alice")
-	s.alice = client.User{URN: "urn:publicid:IDN+setup.example.org+user+alice", Keys: []string{strings.TrimSpace(readFile(t, filepath.Join(alice, "id_ed25519.pub")))}}
+	s.alice = client.User{URN: "urn:publicid:IDN+setup.example.org+user+alice", Keys: []string{strings.TrimSpace(program.ReadFile(t, filepath.Join(alice, "id_ed25519.pub")))}}
 	var err error
 	if s.client, err = client.New(client.Config{URL: s.url + "/am/3.0", CertFile: filepath.Join(alice, "alice-cert.pem"), KeyFile: filepath.Join(alice, "alice-key.pem")}); err != nil {
 		t.Fatal(err)
@@ -68,7 +69,7 @@ type setupSlice struct {
 
 func (s *setupSite) slice(t testing.TB, name string) *setupSlice {
 	t.Helper()
-	credential := readFile(t, filepath.Join(s.dir, site.UsersDir, "alice", "slices", name+"-cred.xml"))
+	credential := program.ReadFile(t, filepath.Join(s.dir, site.UsersDir, "alice", "slices", name+"-cred.xml"))
 	return &setupSlice{s, t, "urn:publicid:IDN+setup.example.org+slice+" + name, []client.Credential{{Text: credential}}}
 }
 
@@ -175,7 +176,7 @@ func (x *setupSlice) run(at login, command string) string {
 // threeTiers returns the request of the guide, which the commands of the guide create.
 func threeTiers(t testing.TB) string {
 	t.Helper()
-	bin, err := programs()
+	bin, err := program.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +186,7 @@ func threeTiers(t testing.TB) string {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return readFile(t, filepath.Join(cmd.Dir, "three-tier.xml"))
+	return program.ReadFile(t, filepath.Join(cmd.Dir, "three-tier.xml"))
 }
 
 // wantBalanced asks the balancer twice.

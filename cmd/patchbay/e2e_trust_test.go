@@ -10,6 +10,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 )
 
@@ -36,7 +37,7 @@ func (s *servedSite) trust(name, text string) {
 		os.Remove(file)
 		return
 	}
-	write(s.t, file+".new", text)
+	program.Write(s.t, file+".new", text)
 	if err := os.Rename(file+".new", file); err != nil {
 		s.t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	next("no deny list", am.Success, "")
 	s.trust("theirs.pem", "")
 	next("no anchor", am.Forbidden, "not an authority that this server trusts")
-	s.trust("theirs.pem", readFile(t, root.cert))
+	s.trust("theirs.pem", program.ReadFile(t, root.cert))
 	next("the anchor is back", am.Success, "")
 	s.trust("denied", user.urn+"\n")
 	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {

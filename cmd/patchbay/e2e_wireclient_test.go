@@ -21,6 +21,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
+	"patchbay/am/testkit/program"
 	"patchbay/credentials/trial"
 	"patchbay/credentials/trial/trialtest"
 )
@@ -42,7 +43,7 @@ func newClientTestSite(t testing.TB, settings string, more ...string) *clientTes
 	s := newServedSite(t, "testbed.example.org", nil, nil)
 	s.appendSettings(settings)
 	file := filepath.Join(s.dir, "patchbay.yaml")
-	write(t, file, readFile(t, file)+strings.Join(more, ""))
+	program.Write(t, file, program.ReadFile(t, file)+strings.Join(more, ""))
 	s.start()
 	a, err := trial.Open(filepath.Join(s.dir, "authority"))
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"patchbay/am/testkit/program"
 )
 
 // changing is a request of the table of changes: nodes on a LAN.
@@ -63,8 +65,8 @@ var changeRows = []struct {
 // TestUpChangesNodesInPlace carries out the rows: up keeps the slivers of what it can change.
 func TestUpChangesNodesInPlace(t *testing.T) {
 	t.Parallel()
-	dir := newSiteWith(t, []string{"user", "alice"})
-	removeSimulatedDelays(t, dir)
+	dir := program.NewSite(t, []string{"user", "alice"})
+	program.RemoveSimulatedDelays(t, dir)
 	s := serve(t, dir)
 	ok := func(args []string, texts ...string) string {
 		t.Helper()
@@ -72,7 +74,7 @@ func TestUpChangesNodesInPlace(t *testing.T) {
 		if code != 0 {
 			t.Fatalf("%q: exit status %d:\n%s", args, code, out)
 		}
-		wantTexts(t, out, texts...)
+		program.WantTexts(t, out, texts...)
 		return out
 	}
 	identity := func() map[string]string {
@@ -90,7 +92,7 @@ func TestUpChangesNodesInPlace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "net.xml")
 	was := map[string]string{}
 	for _, row := range changeRows {
-		write(t, file, row.text())
+		program.Write(t, file, row.text())
 		out := ok([]string{"up", file, "--yes"}, row.texts...)
 		now := identity()
 		var kept []string

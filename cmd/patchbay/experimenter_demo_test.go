@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/require"
 )
 
@@ -26,12 +27,12 @@ func TestDemoShowsAnExperiment(t *testing.T) {
 	if code != 0 {
 		t.Fatal(out)
 	}
-	wantTexts(t, out, "far:0     10.0.0.3", "Allocate request.xml", "3 notready", "3 ready", "ssh -i", "SEARCHFAILED (12)", "patchbay serve --config")
+	program.WantTexts(t, out, "far:0     10.0.0.3", "Allocate request.xml", "3 notready", "3 ready", "ssh -i", "SEARCHFAILED (12)", "patchbay serve --config")
 	for i := range 13 {
-		wantTexts(t, out, fmt.Sprintf("\n%2d. ", i+1))
+		program.WantTexts(t, out, fmt.Sprintf("\n%2d. ", i+1))
 	}
 	for _, name := range []string{"request.svg", "manifest.svg"} {
-		wantTexts(t, readFile(t, filepath.Join(dir, name)), "<svg", "far")
+		program.WantTexts(t, program.ReadFile(t, filepath.Join(dir, name)), "<svg", "far")
 	}
 	if code, out := runCommand(t, "check", "--config", dir); code != 0 {
 		t.Errorf("the kept site: %s", out)
@@ -49,16 +50,16 @@ var update = flag.Bool("update", false, "write what is made from other files ane
 // TestDemoInstallsItsServer proves that the archive in the request has the program beside
 // it.
 func TestDemoInstallsItsServer(t *testing.T) {
-	program, err := os.ReadFile("testdata/greet.pl")
+	server, err := os.ReadFile("testdata/greet.pl")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var packed bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	w := tar.NewWriter(z)
-	err = w.WriteHeader(&tar.Header{Name: "greet.pl", Mode: 0o644, Size: int64(len(program))})
+	err = w.WriteHeader(&tar.Header{Name: "greet.pl", Mode: 0o644, Size: int64(len(server))})
 	if err == nil {
-		_, err = w.Write(program)
+		_, err = w.Write(server)
 	}
 	if err := errors.Join(err, w.Close(), z.Close()); err != nil {
 		t.Fatal(err)
@@ -71,10 +72,10 @@ func TestDemoInstallsItsServer(t *testing.T) {
 	}
 	if *update {
 		text := before + begins + base64.StdEncoding.EncodeToString(packed.Bytes()) + `"` + after
-		write(t, "testdata/demo.xml", text)
+		program.Write(t, "testdata/demo.xml", text)
 		return
 	}
-	if got, err := unpackedFile(was); err != nil || got != string(program) {
+	if got, err := unpackedFile(was); err != nil || got != string(server) {
 		t.Errorf("the request's archive holds another program (go test -run %s -update makes it anew): %v", t.Name(), err)
 	}
 }
@@ -138,7 +139,7 @@ func TestDemoSaysWhyItSimulates(t *testing.T) {
 func TestAsSomebodyElse(t *testing.T) {
 	require.Root(t)
 	runCommand(t, "version")
-	dir, err := programs()
+	dir, err := program.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,12 +167,12 @@ func TestAsSomebodyElse(t *testing.T) {
 	if err == nil {
 		t.Error("it plays on the local testbed without root")
 	}
-	wantTexts(t, out, "that needs root; run it as root, or with sudo")
+	program.WantTexts(t, out, "that needs root; run it as root, or with sudo")
 
 	site := filepath.Join(open, "site")
 	if out, err = run("init", "--provider", "local", "--authority", "a.example.org", site); err != nil {
 		t.Fatal(out)
 	}
 	bin := "sudo " + open + "/patchbay-local "
-	wantTexts(t, out, "\n  "+bin+"doctor\n", "\n  "+bin+"up "+site+"/providers/local.yaml\nin another terminal:\n")
+	program.WantTexts(t, out, "\n  "+bin+"doctor\n", "\n  "+bin+"up "+site+"/providers/local.yaml\nin another terminal:\n")
 }

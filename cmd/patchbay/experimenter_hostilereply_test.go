@@ -12,6 +12,7 @@ import (
 
 	"patchbay/am/client/experiment"
 	"patchbay/am/client/userfolder"
+	"patchbay/am/testkit/program"
 	"patchbay/cmd/patchbay/command"
 )
 
@@ -30,20 +31,20 @@ func serveReply(t *testing.T, code int, members string) string {
 // created runs no commands by its ssh_config, and that OpenSSH writes no host keys
 // through a link, even if the aggregate does not answer.
 func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
-	dir := newSiteWith(t, []string{"user", "alice"}, []string{"slice", "lab", "--owner", "alice"})
+	dir := program.NewSite(t, []string{"user", "alice"}, []string{"slice", "lab", "--owner", "alice"})
 	aggregate := serveReply(t, 12, "")
 	folder := filepath.Join(t.TempDir(), "from-a-stranger")
 	if err := os.CopyFS(folder, os.DirFS(filepath.Join(dir, "users", "alice"))); err != nil {
 		t.Fatal(err)
 	}
 	ran, mine := filepath.Join(t.TempDir(), "ran"), filepath.Join(t.TempDir(), "authorized_keys")
-	write(t, mine, "secret")
-	write(t, filepath.Join(folder, "aggregate.yaml"), "url: "+aggregate+"\n")
-	write(t, filepath.Join(folder, "slices", "lab.request.xml"), "<rspec/>")
-	write(t, filepath.Join(folder, "slices", "lab.manifest.xml"), `<rspec type="manifest" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web" sliver_id="urn:publicid:IDN+example.org+sliver+1">`+
+	program.Write(t, mine, "secret")
+	program.Write(t, filepath.Join(folder, "aggregate.yaml"), "url: "+aggregate+"\n")
+	program.Write(t, filepath.Join(folder, "slices", "lab.request.xml"), "<rspec/>")
+	program.Write(t, filepath.Join(folder, "slices", "lab.manifest.xml"), `<rspec type="manifest" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web" sliver_id="urn:publicid:IDN+example.org+sliver+1">`+
 		`<services><login authentication="ssh-keys" hostname="127.0.0.1" port="1" username="alice"/></services></node></rspec>`)
 	const foreign = "Host *\n  ProxyCommand touch "
-	write(t, filepath.Join(folder, "ssh_config"), foreign+ran+"\n")
+	program.Write(t, filepath.Join(folder, "ssh_config"), foreign+ran+"\n")
 	if err := os.Symlink(mine, filepath.Join(folder, "known_hosts")); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
 	} else if text, err := os.ReadFile(known); err != nil || len(text) > 0 {
 		t.Errorf("what a link leads to was copied: %q, %v", text, err)
 	}
-	write(t, filepath.Join(folder, "ssh_config"), foreign+ran+"\n")
+	program.Write(t, filepath.Join(folder, "ssh_config"), foreign+ran+"\n")
 	if run(t.Context(), []string{"ssh", "--print-config", "--user", folder}, command.Console{Out: io.Discard, Err: io.Discard}) != 0 {
 		t.Error("no path of the configuration")
 	}

@@ -18,6 +18,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/site/create"
 	"patchbay/am/testkit/hoststate"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/cmd/patchbay/command"
@@ -41,13 +42,13 @@ const unprivilegedID = 65534
 // users.
 func newOwnSiteUser(t *testing.T) *ownSiteUser {
 	t.Helper()
-	from, err := programs()
+	from, err := program.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &ownSiteUser{t: t, bin: t.TempDir(), dir: t.TempDir()}
 	for _, name := range []string{"patchbay", "patchbay-local"} {
-		if err := execute("cp", filepath.Join(from, name), p.bin); err != nil {
+		if err := program.Execute("cp", filepath.Join(from, name), p.bin); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +122,7 @@ func (p *ownSiteUser) runOK(args []string, texts ...string) string {
 	if code != 0 {
 		p.t.Fatalf("%q: exit status %d:\n%s", args, code, out)
 	}
-	wantTexts(p.t, out, texts...)
+	program.WantTexts(p.t, out, texts...)
 	return out
 }
 
@@ -262,7 +263,7 @@ func TestOpenSSHHasTheRightsOfTheFolder(t *testing.T) {
 	require.Root(t)
 	p := newOwnSiteUser(t)
 	config := filepath.Join(p.dir, "ssh_config")
-	write(t, config, "")
+	program.Write(t, config, "")
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte("#!/bin/sh\nid -u\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -282,18 +283,18 @@ func TestOpenSSHHasTheRightsOfTheFolder(t *testing.T) {
 // TestSSHUsesStoredManifest proves that ssh, status and down report an aggregate that
 // does not answer, and that ssh uses the stored login.
 func TestSSHUsesStoredManifest(t *testing.T) {
-	dir := newSiteWith(t, []string{"user", "alice"})
-	removeSimulatedDelays(t, dir)
+	dir := program.NewSite(t, []string{"user", "alice"})
+	program.RemoveSimulatedDelays(t, dir)
 	s := serve(t, dir)
 	request, folder := filepath.Join(t.TempDir(), "one.xml"), filepath.Join(t.TempDir(), "alice")
-	write(t, request, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web"/></rspec>`)
+	program.Write(t, request, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web"/></rspec>`)
 	if code, out := runCommand(t, "up", request, "--url", s.url, "--config", dir); code != 0 {
 		t.Fatal(out)
 	}
-	if err := execute("cp", "-a", filepath.Join(dir, "users", "alice"), folder); err != nil {
+	if err := program.Execute("cp", "-a", filepath.Join(dir, "users", "alice"), folder); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(folder, userfolder.AggregateName), "url: "+s.url+"\n")
+	program.Write(t, filepath.Join(folder, userfolder.AggregateName), "url: "+s.url+"\n")
 	s.stop()
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte("#!/bin/sh\necho \"it runs $*\" >&2\nexit 7\n"), 0o755); err != nil {
@@ -304,7 +305,7 @@ func TestSSHUsesStoredManifest(t *testing.T) {
 	if code != 7 {
 		t.Errorf("exit status %d, want that of ssh, 7", code)
 	}
-	wantTexts(t, out, "nothing listens at 127.0.0.1", "The login is from the stored manifest.", "it runs -F "+folder+"/ssh_config web.one.patchbay hostname")
+	program.WantTexts(t, out, "nothing listens at 127.0.0.1", "The login is from the stored manifest.", "it runs -F "+folder+"/ssh_config web.one.patchbay hostname")
 	for _, verb := range []string{"status", "down"} {
 		if code, out := runCommand(t, verb, "--user", folder); code != 1 || !strings.Contains(out, "nothing listens at 127.0.0.1") {
 			t.Errorf("%s: %d: %s", verb, code, out)
@@ -332,7 +333,7 @@ func TestUpIsInterrupted(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("it succeeds")
 	}
-	wantTexts(t, out.String(), "interrupted", "2 nodes of the slice lan remain", "repeat the command to continue", "down lan")
+	program.WantTexts(t, out.String(), "interrupted", "2 nodes of the slice lan remain", "repeat the command to continue", "down lan")
 	p.runOK([]string{"up", "--example"}, "server  (simulated)")
 	p.wantNothingLeft()
 }
@@ -443,7 +444,7 @@ func TestOnHostUpToDown(t *testing.T) {
 	p.runOK([]string{"status"}, "server  ready", "client  ready")
 	p.runOK([]string{"call", "Status"}, "SUCCESS")
 	config := strings.TrimSpace(p.runOK([]string{"ssh", "--print-config"}))
-	write(t, filepath.Join(p.dir, "note"), "from outside\n")
+	program.Write(t, filepath.Join(p.dir, "note"), "from outside\n")
 	if out, code := p.program("scp", "-q", "-F", config, "note", "server.lan.patchbay:"); code != 0 {
 		t.Fatal(out)
 	}
@@ -451,10 +452,10 @@ func TestOnHostUpToDown(t *testing.T) {
 
 	// Nodes that the request does not change stay; a new node has a new host key.
 	changed := filepath.Join(p.dir, "lan.xml")
-	write(t, changed, strings.Replace(exampleRequest, "</rspec>", `<node client_id="third" exclusive="false"/></rspec>`, 1))
+	program.Write(t, changed, strings.Replace(exampleRequest, "</rspec>", `<node client_id="third" exclusive="false"/></rspec>`, 1))
 	as(true).runOK([]string{"up", changed, "--yes"}, "keep  server", "add   third")
 	as(false).runOK([]string{"ssh", "server", "cat note"}, "from outside")
-	write(t, changed, strings.Replace(exampleRequest, "</rspec>", `<node client_id="third" exclusive="false"><services><execute shell="sh" command="true"/></services></node></rspec>`, 1))
+	program.Write(t, changed, strings.Replace(exampleRequest, "</rspec>", `<node client_id="third" exclusive="false"><services><execute shell="sh" command="true"/></services></node></rspec>`, 1))
 	p.runOK([]string{"ssh", "third", "hostname"}, "third")
 	as(true).runOK([]string{"up", changed, "--yes"}, "replace  third   its first setup changed: execute 1 of 1, true")
 	as(false).runOK([]string{"ssh", "third", "hostname"}, "third")

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am/client"
+	"patchbay/am/testkit/program"
 )
 
 // TestCurrentStep checks which step of a node is shown, and when its setup can be continued.
@@ -92,5 +93,5 @@ db    3       execute                                failed (7)
 	if err := stepTable(&b, steps[:2], now, false).Flush(""); err != nil {
 		t.Fatal(err)
 	}
-	wantTexts(t, b.String(), "web   1     1      install", "web   2     2      execute")
+	program.WantTexts(t, b.String(), "web   1     1      install", "web   2     2      execute")
 }

@@ -14,6 +14,7 @@ import (
 	"patchbay/am/client/session"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/site"
+	"patchbay/am/testkit/program"
 	"patchbay/cmd/patchbay/command"
 )
 
@@ -90,7 +91,7 @@ func TestUpStoresTheRequestOfExistingNodes(t *testing.T) {
 		if err := (&upOptions{Yes: true}).apply(t.Context(), &opened{x.Session, command.Console{Out: io.Discard, Err: io.Discard}}, x, []byte(changed)); err == nil {
 			t.Errorf("%s fails, and up succeeds", tt.fails)
 		}
-		if got := readFile(t, file); got != tt.kept {
+		if got := program.ReadFile(t, file); got != tt.kept {
 			t.Errorf("when %s fails, the request that is kept is\n%s\nwant\n%s", tt.fails, got, tt.kept)
 		}
 	}
@@ -137,14 +138,14 @@ func TestUpContinuesAfterALostAnswer(t *testing.T) {
 			if err := up(); err == nil {
 				t.Fatal("up succeeds without an answer")
 			}
-			if got := readFile(t, file); got != keptRequest {
+			if got := program.ReadFile(t, file); got != keptRequest {
 				t.Errorf("before the answer, the stored request is\n%s", got)
 			}
 			a.fails, a.down = "", false
 			if _, err := x.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if got := readFile(t, file); (got == tt.request) != tt.adopted {
+			if got := program.ReadFile(t, file); (got == tt.request) != tt.adopted {
 				t.Errorf("the request is adopted: %v; want %v", !tt.adopted, tt.adopted)
 			}
 			if err := up(); err != nil {
@@ -153,7 +154,7 @@ func TestUpContinuesAfterALostAnswer(t *testing.T) {
 			if a.deleted || a.allocated != tt.calls {
 				t.Errorf("up deletes nodes: %v; Allocate was called %d times, want %d", a.deleted, a.allocated, tt.calls)
 			}
-			if got := readFile(t, file); got != tt.request || userfolder.FileExists(x.Session.SliceFile("s", session.NewRequest)) {
+			if got := program.ReadFile(t, file); got != tt.request || userfolder.FileExists(x.Session.SliceFile("s", session.NewRequest)) {
 				t.Errorf("in the end, the stored request is\n%s", got)
 			}
 			if err := site.ReplaceFile(x.Session.SliceFile("s", session.NewRequest), []byte("x"), 0o600); err != nil {

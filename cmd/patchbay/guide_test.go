@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 )
 
@@ -44,7 +45,7 @@ func TestGuideShowsEachTopic(t *testing.T) {
 		if code != 0 || !strings.HasPrefix(title, "# ") || strings.Contains(out, "```") {
 			t.Errorf("patchbay guide %s: %d\n%s", name, code, out)
 		}
-		wantTexts(t, "\n"+list, "\n"+name, title[2:])
+		program.WantTexts(t, "\n"+list, "\n"+name, title[2:])
 	}
 	if code, out := runCommand(t, "guide", "contract"); code != 0 || !strings.Contains(out, "ral_action=get") {
 		t.Error(code, out)
@@ -66,17 +67,17 @@ func TestGuides(t *testing.T) {
 	for name, file := range guideFiles(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if line := wideLine.FindString(readFile(t, file)); line != "" {
+			if line := wideLine.FindString(program.ReadFile(t, file)); line != "" {
 				t.Errorf("this line has more than 120 characters: %s", line)
 			}
-			for _, link := range linkedFile.FindAllStringSubmatch(readFile(t, file), -1) {
+			for _, link := range linkedFile.FindAllStringSubmatch(program.ReadFile(t, file), -1) {
 				if _, err := os.Stat(filepath.Join(filepath.Dir(file), link[1])); err != nil {
 					t.Errorf("a link leads nowhere: %v", err)
 				}
 			}
 			runGuide(t, file, "user")
 			for _, kind := range []string{"root", "package", "network", "clone"} {
-				if strings.Contains(readFile(t, file), "\n```sh "+kind) {
+				if strings.Contains(program.ReadFile(t, file), "\n```sh "+kind) {
 					guideScript(t, file, kind)
 				}
 			}
@@ -89,7 +90,7 @@ func TestOnHostGuides(t *testing.T) {
 	t.Parallel() // it mostly waits
 	requireLocalHost(t)
 	for name, file := range guideFiles(t) {
-		if !strings.Contains(readFile(t, file), "\n```sh root") {
+		if !strings.Contains(program.ReadFile(t, file), "\n```sh root") {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +131,7 @@ var goCache = sync.OnceValues(func() ([]byte, error) { return exec.Command("go",
 
 // runGuide runs the commands of a guide in a new folder and ends what they leave.
 func runGuide(t *testing.T, file, kinds string) {
-	bin, err := programs()
+	bin, err := program.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,9 +144,9 @@ func runGuide(t *testing.T, file, kinds string) {
 	script := siteOfGuide.ReplaceAllString(guidePorts.ReplaceAllStringFunc(guideScript(t, file, kinds), func(port string) string { return free[port] }),
 		`$0; sed -i 's/^\(  \(make\|start\|stop\|restart\|users\|remove\|install\|execute\)\): [0-9a-z]*/\1: 10ms/' $1/providers/simulated.yaml`)
 	home, tools := t.TempDir(), t.TempDir()
-	write(t, filepath.Join(tools, "script"), script)
+	program.Write(t, filepath.Join(tools, "script"), script)
 	// sudo would drop the PATH. The test runs as root if the guide needs root.
-	write(t, filepath.Join(tools, "sudo"), "#!/bin/sh\nexec \"$@\"\n")
+	program.Write(t, filepath.Join(tools, "sudo"), "#!/bin/sh\nexec \"$@\"\n")
 	if err := os.Chmod(filepath.Join(tools, "sudo"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +209,7 @@ func freePorts(t *testing.T) (port int) {
 // TestPictureOfTheExample compares the picture in README.md with the output of draw.
 func TestPictureOfTheExample(t *testing.T) {
 	code, svg := runCommand(t, "draw", "--svg", "-", "examples/lan.xml")
-	if code != 0 || svg != readFile(t, "guide/lan.svg") {
+	if code != 0 || svg != program.ReadFile(t, "guide/lan.svg") {
 		t.Error("make it again: bin/patchbay draw --svg cmd/patchbay/guide/lan.svg cmd/patchbay/examples/lan.xml")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"patchbay/am/site"
+	"patchbay/am/testkit/program"
 	"patchbay/inventory"
 	"patchbay/inventory/provider/local"
 )
@@ -67,19 +68,19 @@ func TestInitLocal(t *testing.T) {
 	if os.Geteuid() != 0 {
 		sudo = "sudo "
 	}
-	wantTexts(t, out, "containers of this host", "\n  "+sudo+helper+" up "+settings+"\n", "\n  "+sudo+helper+" doctor\n", "request.xml", "patchbay serve --config "+dir)
+	program.WantTexts(t, out, "containers of this host", "\n  "+sudo+helper+" up "+settings+"\n", "\n  "+sudo+helper+" doctor\n", "request.xml", "patchbay serve --config "+dir)
 
 	code, out := runCommand(t, "check", "--config", dir)
 	if code != 0 {
 		t.Errorf("check: %d", code)
 	}
-	wantTexts(t, out, "1 component (0 exclusive), 1 sliver type, 1 image", "the service of the provider local does not answer", "up "+settings, "doctor")
-	edit(t, settings, "publish: both", "publish: nowhere")
+	program.WantTexts(t, out, "1 component (0 exclusive), 1 sliver type, 1 image", "the service of the provider local does not answer", "up "+settings, "doctor")
+	program.Edit(t, settings, "publish: both", "publish: nowhere")
 	code, out = runCommand(t, "check", "--config", dir)
 	if code == 0 {
 		t.Error("wrong settings pass")
 	}
-	wantTexts(t, out, `local.yaml:`, `publish is "nowhere"`)
+	program.WantTexts(t, out, `local.yaml:`, `publish is "nowhere"`)
 }
 
 func TestInitLocalWithFlags(t *testing.T) {
@@ -101,6 +102,6 @@ func TestInitLocalWithFlags(t *testing.T) {
 		if _, err := os.Stat(dir); code != 2 && code != 1 || err == nil {
 			t.Errorf("%v: exit status %d, folder %v", tt.args, code, err)
 		}
-		wantTexts(t, out, tt.want)
+		program.WantTexts(t, out, tt.want)
 	}
 }

@@ -6,12 +6,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"patchbay/am/testkit/program"
 )
+
+func TestMain(m *testing.M) { program.Main(m) }
 
 // TestNoCoreDumps proves that providers inherit a core size of 0. The provider reports
 // its limit.
 func TestNoCoreDumps(t *testing.T) {
-	bin, err := programs()
+	bin, err := program.Build()
 	if err != nil {
 		t.Fatal(err)
 	}

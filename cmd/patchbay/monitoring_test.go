@@ -13,12 +13,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"patchbay/am/site"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 )
@@ -27,34 +27,6 @@ const (
 	alertsFile    = "monitoring/alerts.yaml"
 	dashboardFile = "monitoring/dashboard.json"
 )
-
-// metric returns the sum of the values of a metric in the text of /metrics that have all
-// these labels, each NAME="VALUE". It fails without the metric.
-func metric(t testing.TB, text, name string, labels ...string) (sum float64) {
-	t.Helper()
-	found := false
-lines:
-	for line := range strings.Lines(text) {
-		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if bare, _, _ := strings.Cut(series, "{"); bare != name {
-			continue
-		}
-		for _, l := range labels {
-			if !strings.Contains(series, l) {
-				continue lines
-			}
-		}
-		v, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		sum, found = sum+v, true
-	}
-	if !found {
-		t.Fatalf("no metric %s with %v in:\n%s", name, labels, text)
-	}
-	return sum
-}
 
 // promtool runs promtool, and returns its output.
 func promtool(t *testing.T, stdin string, args ...string) string {
@@ -73,12 +45,12 @@ func TestAlertRulesFireWhenTheyShould(t *testing.T) {
 	promtool(t, "", "check", "rules", alertsFile)
 	promtool(t, "", "test", "rules", "monitoring/alerts_test.yaml")
 	var names []string
-	for _, m := range regexp.MustCompile(`(?m)^ *- alert: (\w+)$`).FindAllStringSubmatch(readFile(t, alertsFile), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^ *- alert: (\w+)$`).FindAllStringSubmatch(program.ReadFile(t, alertsFile), -1) {
 		names = append(names, m[1])
 	}
-	tests := readFile(t, "monitoring/alerts_test.yaml")
+	tests := program.ReadFile(t, "monitoring/alerts_test.yaml")
 	for _, name := range names {
-		wantTexts(t, tests, `alertname="`+name+`"`)
+		program.WantTexts(t, tests, `alertname="`+name+`"`)
 	}
 	if len(names) < 10 {
 		t.Errorf("only %d alerts were found", len(names))
@@ -95,7 +67,7 @@ func dashboardQueries(t *testing.T) (list []string) {
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal([]byte(readFile(t, dashboardFile)), &d); err != nil {
+	if err := json.Unmarshal([]byte(program.ReadFile(t, dashboardFile)), &d); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range d.Panels {
@@ -121,7 +93,7 @@ func writeCRL(t *testing.T, dir string, next time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "trusted", "trial.crl"), string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})))
+	program.Write(t, filepath.Join(dir, "trusted", "trial.crl"), string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})))
 }
 
 // TestMonitoringUsesMetricsThatExist checks the metrics of a running server with
@@ -133,8 +105,8 @@ func TestMonitoringUsesMetricsThatExist(t *testing.T) {
 	next := time.Now().Add(48 * time.Hour)
 	writeCRL(t, k.dir, next)
 	script := k.path("providers/simulated.prov")
-	line := strings.TrimPrefix(regexp.MustCompile(`(?m)^exec .*$`).FindString(readFile(t, script)), "exec ")
-	write(t, script, "#!/bin/sh\n"+line+` | sed 's/"state":"ready"/&,"message":"its system does not answer"/g'`+"\n")
+	line := strings.TrimPrefix(regexp.MustCompile(`(?m)^exec .*$`).FindString(program.ReadFile(t, script)), "exec ")
+	program.Write(t, script, "#!/bin/sh\n"+line+` | sed 's/"state":"ready"/&,"message":"its system does not answer"/g'`+"\n")
 	if code, out := alice(s.url, "PerformOperationalAction", "restart"); code != 0 {
 		t.Fatal(out)
 	}
@@ -142,7 +114,7 @@ func TestMonitoringUsesMetricsThatExist(t *testing.T) {
 	var text string
 	wait.Until(t, "all metrics", func() bool {
 		alice(s.url, "Status")
-		_, text = get(t, s.admin+"/metrics")
+		_, text = program.Get(t, s.admin+"/metrics")
 		return strings.Contains(text, "\npatchbay_crl_next_update_timestamp_seconds{") && strings.Contains(text, "\npatchbay_orphans{")
 	})
 	if out := promtool(t, text, "check", "metrics"); out != "" {
@@ -156,10 +128,10 @@ func TestMonitoringUsesMetricsThatExist(t *testing.T) {
 		rules += fmt.Sprintf("  - {record: query%d, expr: %q}\n", i, query)
 	}
 	file := filepath.Join(t.TempDir(), "queries.yaml")
-	write(t, file, rules)
+	program.Write(t, file, rules)
 	promtool(t, "", "check", "rules", file)
 	names := regexp.MustCompile(`\b(patchbay|process)_[a-z_]+`)
-	used := names.FindAllString(strings.Join(regexp.MustCompile(`(?m)^ *expr: .*$`).FindAllString(readFile(t, alertsFile), -1), " ")+rules, -1)
+	used := names.FindAllString(strings.Join(regexp.MustCompile(`(?m)^ *expr: .*$`).FindAllString(program.ReadFile(t, alertsFile), -1), " ")+rules, -1)
 	slices.Sort(used)
 	used = slices.Compact(used)
 	for _, name := range used {
@@ -190,12 +162,12 @@ func TestMonitoringUsesMetricsThatExist(t *testing.T) {
 		{"patchbay_crl_next_update_timestamp_seconds", []string{`file="trusted/trial.crl"`}, float64(next.Unix())},
 		{"patchbay_build_info", []string{`version="` + site.SoftwareVersion() + `"`, `goversion="go`}, 1},
 	} {
-		if got := metric(t, text, c.name, c.labels...); got != c.want {
+		if got := program.Metric(t, text, c.name, c.labels...); got != c.want {
 			t.Errorf("%s%v is %v, want %v", c.name, c.labels, got, c.want)
 		}
 	}
 	for name, least := range map[string]time.Duration{"patchbay_last_backup_timestamp_seconds": -time.Hour, `patchbay_certificate_expiry_timestamp_seconds`: 24 * time.Hour} {
-		if got := metric(t, text, name, map[bool]string{true: `file="server-ecdsa.pem"`}[least > 0]); got < float64(time.Now().Add(least).Unix()) {
+		if got := program.Metric(t, text, name, map[bool]string{true: `file="server-ecdsa.pem"`}[least > 0]); got < float64(time.Now().Add(least).Unix()) {
 			t.Errorf("%s is %v", name, got)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/site/operate"
 	"patchbay/am/store"
+	"patchbay/am/testkit/program"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 )
@@ -27,7 +28,7 @@ const controlText = "n\x1b[2J\u202e\u009b1m\tz"
 // newSiteWithSlivers creates a site with slivers, which is not served.
 func newSiteWithSlivers(t testing.TB) string {
 	t.Helper()
-	dir := newSite(t)
+	dir := program.NewSite(t)
 	addSlivers(t, dir)
 	return dir
 }
@@ -156,8 +157,8 @@ func TestOperatorsListWithoutServer(t *testing.T) {
 			t.Errorf("%s: nothing", what)
 		}
 	}
-	wantTexts(t, look("manifest", "frozen"), `type="manifest"`, `client_id="web"`, "sliver+s2")
-	wantTexts(t, look("thaw"), "slice+frozen  shut down at", "1 sliver")
+	program.WantTexts(t, look("manifest", "frozen"), `type="manifest"`, `client_id="web"`, "sliver+s2")
+	program.WantTexts(t, look("thaw"), "slice+frozen  shut down at", "1 sliver")
 
 	// A list reads a backup in place, and does not change it.
 	scratch := t.TempDir()
@@ -173,8 +174,8 @@ func TestOperatorsListWithoutServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantTexts(t, look("slivers", "--backup", backup), "first/web", "frozen/web")
-	wantTexts(t, look("manifest", "first", "--backup", backup), `type="manifest"`)
+	program.WantTexts(t, look("slivers", "--backup", backup), "first/web", "frozen/web")
+	program.WantTexts(t, look("manifest", "first", "--backup", backup), `type="manifest"`)
 	if now, err := os.ReadFile(backup); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("the backup has changed, %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/am/follow/audit"
+	"patchbay/am/testkit/program"
 )
 
 func TestPastMoment(t *testing.T) {
@@ -31,7 +32,7 @@ func TestPastMoment(t *testing.T) {
 			t.Errorf("%q is accepted", text)
 			continue
 		}
-		wantTexts(t, err.Error(), word)
+		program.WantTexts(t, err.Error(), word)
 	}
 }
 
@@ -103,7 +104,7 @@ pc1.example.org is not an IP address; it was compared with the host names of log
 }
 
 func TestOperatorCommandsAreAudited(t *testing.T) {
-	dir := newSite(t)
+	dir := program.NewSite(t)
 	for _, args := range [][]string{
 		{"lockdown", "--reason", "new disks"}, {"lockdown"}, {"lockdown", "--lift"}, {"lockdown", "--lift"},
 		{"maintenance", "pc1", "--from", "1h", "--until", "2h", "--reason", "swap"}, {"maintenance"}, {"maintenance", "--lift", "1"},
@@ -113,7 +114,7 @@ func TestOperatorCommandsAreAudited(t *testing.T) {
 		}
 	}
 	var got []string
-	for line := range strings.Lines(readFile(t, filepath.Join(dir, "audit.log"))) {
+	for line := range strings.Lines(program.ReadFile(t, filepath.Join(dir, "audit.log"))) {
 		var l audit.Line
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Fatal(err)

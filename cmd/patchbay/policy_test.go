@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"patchbay/am/site/create"
+	"patchbay/am/testkit/program"
 )
 
 func TestTheSamplePolicyFitsAFreshSiteWhenUncommented(t *testing.T) {
@@ -20,13 +21,13 @@ func TestTheSamplePolicyFitsAFreshSiteWhenUncommented(t *testing.T) {
 	}
 	explained := func(sample string, want ...string) {
 		t.Helper()
-		write(t, file, sample)
+		program.Write(t, file, sample)
 		k.runOK([]string{"check", file}, want...)
 	}
 	explained(text.String(), `rule "guests", for example.net:**+user+*: nothing new: This site is for members`, `rule "students", for example.org:course-*+user+*`, "users that match no rule may reserve nothing")
 
 	// Lines with two # need a file first.
-	write(t, k.path("terms-accepted"), "")
+	program.Write(t, k.path("terms-accepted"), "")
 	all := strings.NewReplacer("# sliver_types:", "sliver_types:", "# components:", "components:", "# terms:", "terms:").Replace(text.String())
 	explained(all, "only vm on only vm1..vm4", "only for users who have accepted https://testbed.example.org/terms")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 )
 
@@ -15,7 +16,7 @@ import (
 // output of the release for that slice: slivers.json and manifest.xml. With -update the
 // test records the newest release of CHANGELOG.md.
 func TestReleases(t *testing.T) {
-	versions := regexp.MustCompile(`(?m)^## (\d+\.\d+\.\d+)`).FindAllStringSubmatch(readFile(t, "../../CHANGELOG.md"), -1)
+	versions := regexp.MustCompile(`(?m)^## (\d+\.\d+\.\d+)`).FindAllStringSubmatch(program.ReadFile(t, "../../CHANGELOG.md"), -1)
 	if len(versions) == 0 {
 		t.Fatal("CHANGELOG.md names no release")
 	}
@@ -29,7 +30,7 @@ func TestReleases(t *testing.T) {
 		}
 		t.Run(v[1], func(t *testing.T) {
 			dir := t.TempDir()
-			if err := execute("tar", "-xzf", file, "-C", dir); err != nil {
+			if err := program.Execute("tar", "-xzf", file, "-C", dir); err != nil {
 				t.Fatalf("there is no site of this release (%v); record it: go test ./cmd/patchbay -run TestReleases -update", err)
 			}
 			upgrade(t, filepath.Join(dir, "site"))
@@ -39,13 +40,13 @@ func TestReleases(t *testing.T) {
 
 // upgrade serves the site of an earlier release, and compares what it lists.
 func upgrade(t *testing.T, site string) {
-	bin, err := programs()
+	bin, err := program.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The update keeps the paths of the programs.
 	prov := filepath.Join(site, "providers", "simulated.prov")
-	text := regexp.MustCompile(`exec \S+/patchbay-local`).ReplaceAllLiteralString(readFile(t, prov), "exec "+filepath.Join(bin, "patchbay-local"))
+	text := regexp.MustCompile(`exec \S+/patchbay-local`).ReplaceAllLiteralString(program.ReadFile(t, prov), "exec "+filepath.Join(bin, "patchbay-local"))
 	if err := os.WriteFile(prov, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +63,11 @@ func upgrade(t *testing.T, site string) {
 		t.Errorf("check:\n%s", out)
 	}
 	s := serve(t, site)
-	if got, want := command("slivers", "--slice", "first", "--json"), readFile(t, filepath.Join(site, "slivers.json")); got != want {
+	if got, want := command("slivers", "--slice", "first", "--json"), program.ReadFile(t, filepath.Join(site, "slivers.json")); got != want {
 		t.Errorf("slivers: got\n%s\nwant\n%s", got, want)
 	}
 	generated := regexp.MustCompile(`generated(_by)?="[^"]*"`)
-	if got, want := generated.ReplaceAllString(command("manifest", "first"), ""), generated.ReplaceAllString(readFile(t, filepath.Join(site, "manifest.xml")), ""); got != want {
+	if got, want := generated.ReplaceAllString(command("manifest", "first"), ""), generated.ReplaceAllString(program.ReadFile(t, filepath.Join(site, "manifest.xml")), ""); got != want {
 		t.Errorf("manifest: got\n%s\nwant\n%s", got, want)
 	}
 	command("release", "first", "--frozen", "--yes")
@@ -78,8 +79,8 @@ func upgrade(t *testing.T, site string) {
 
 // recordRelease makes a site and archives it.
 func recordRelease(t *testing.T, file string) {
-	site := newSiteWith(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
-	removeSimulatedDelays(t, site)
+	site := program.NewSite(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
+	program.RemoveSimulatedDelays(t, site)
 	s := serve(t, site)
 	for _, args := range [][]string{{"Allocate", filepath.Join(site, "request.xml")}, {"Provision", "--wait"}, {"Shutdown", "--yes"}} {
 		if code, out := runCommand(t, append([]string{"call", "--url", s.url, "--user", filepath.Join(site, "users/alice"), "--slice", "first"}, args...)...); code != 0 {
@@ -98,10 +99,10 @@ func recordRelease(t *testing.T, file string) {
 		}
 	}
 	s.stop()
-	if err := execute("mkdir", "-p", filepath.Dir(file)); err != nil {
+	if err := program.Execute("mkdir", "-p", filepath.Dir(file)); err != nil {
 		t.Fatal(err)
 	}
-	if err := execute("tar", "-czf", file, "-C", filepath.Dir(site), "--owner=0", "--group=0", "site"); err != nil {
+	if err := program.Execute("tar", "-czf", file, "-C", filepath.Dir(site), "--owner=0", "--group=0", "site"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 )
 
@@ -24,7 +25,7 @@ func TestHangupReloads(t *testing.T) {
 			wait.Until(t, line, func() bool { return strings.Contains(s.out.String(), line) })
 		}
 	}
-	edit(t, k.path("inventory.yaml"), "names: pc1..pc12", "names: pc1..pc12\n    drained: true")
+	program.Edit(t, k.path("inventory.yaml"), "names: pc1..pc12", "names: pc1..pc12\n    drained: true")
 	hangUp("inventory read", "are drained; they accept no slivers", "pc1: it is drained", "certificates were read again")
 	if err := os.Chmod(k.path("server-rsa-key.pem"), 0o644); err != nil {
 		t.Fatal(err)

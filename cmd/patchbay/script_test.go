@@ -12,6 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 )
 
@@ -45,8 +46,8 @@ var scriptCommands = map[string]func(y *script, neg bool, args []string){
 			for _, name := range args {
 				lines = append(lines, []string{"slice", name, "--owner", "alice"})
 			}
-			y.dir = newSiteWith(y.t, lines...)
-			removeSimulatedDelays(y.t, y.dir)
+			y.dir = program.NewSite(y.t, lines...)
+			program.RemoveSimulatedDelays(y.t, y.dir)
 		}
 		y.Setenv("SITE", y.dir)
 		y.Check(y.Chdir(y.dir))
@@ -113,13 +114,6 @@ var scriptCommands = map[string]func(y *script, neg bool, args []string){
 		}
 		y.Setenv(args[0], m[1])
 	},
-}
-
-func write(t testing.TB, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // run runs a command of a script, and returns its exit status and output.

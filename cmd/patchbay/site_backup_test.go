@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"patchbay/am/store"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 )
 
@@ -23,7 +24,7 @@ type backupTest struct {
 var aliceAndFirst = [][]string{{"user", "alice"}, {"slice", "first", "--owner", "alice"}}
 
 func newBackupTest(t *testing.T) *backupTest {
-	dir := newSiteWith(t, append(aliceAndFirst, []string{"slice", "second", "--owner", "alice"})...)
+	dir := program.NewSite(t, append(aliceAndFirst, []string{"slice", "second", "--owner", "alice"})...)
 	return &backupTest{t, dir, func(args ...string) (int, string) { return runCommand(t, append(args, "--config", dir)...) }}
 }
 
@@ -36,7 +37,7 @@ func (k *backupTest) runOK(args []string, parts ...string) string {
 	if code != 0 {
 		k.t.Fatalf("%q: exit status %d\n%s", args, code, out)
 	}
-	wantTexts(k.t, out, parts...)
+	program.WantTexts(k.t, out, parts...)
 	return out
 }
 
@@ -47,7 +48,7 @@ func (k *backupTest) runRefused(args []string, parts ...string) {
 	if code != 1 {
 		k.t.Errorf("%q: exit status %d", args, code)
 	}
-	wantTexts(k.t, out, parts...)
+	program.WantTexts(k.t, out, parts...)
 }
 
 // call makes a call as alice, about the slice first unless args name another. The call
@@ -117,10 +118,10 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	later := k.path("later.db")
 	k.runOK([]string{"backup", later}, "2 slices, 4 slivers")
-	before := readFile(t, state)
+	before := program.ReadFile(t, state)
 	k.runRefused([]string{"restore", file}, "1 slices are not in the backup and would be lost:\n  urn:publicid:IDN+testbed.example.org+slice+second",
 		"2 slivers are not in the backup and would be lost:\n  second/", " of urn:publicid:IDN+testbed.example.org+user+alice, until 20", "nothing was changed", "--yes")
-	if readFile(t, state) != before {
+	if program.ReadFile(t, state) != before {
 		t.Error("a restore that was refused has changed something")
 	}
 	k.runOK([]string{"restore", "--yes", file}, "1 slice, 2 slivers, revision", "The previous database is in "+state+".before-restore-")
@@ -130,7 +131,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("the state is %+v after %+v, %v", now, was, err)
 	}
 	kept, err := filepath.Glob(state + ".before-restore-*")
-	if err != nil || len(kept) != 1 || readFile(t, kept[0]) != before {
+	if err != nil || len(kept) != 1 || program.ReadFile(t, kept[0]) != before {
 		t.Errorf("kept is %v, %v", kept, err)
 	}
 
@@ -151,9 +152,9 @@ func TestBackupAndRestore(t *testing.T) {
 	k.runRefused([]string{"check"}, "damaged")
 	k.runRefused([]string{"serve"}, "it is damaged or not a store", "restore a backup")
 	k.runRefused([]string{"backup", "--force", file}, "damaged")
-	damaged := readFile(t, state)
+	damaged := program.ReadFile(t, state)
 	k.runRefused([]string{"restore", later}, "The present database cannot be read", "the changes since the backup are unknown", "nothing was changed; add --yes to restore and discard all changes since the backup")
-	if readFile(t, state) != damaged {
+	if program.ReadFile(t, state) != damaged {
 		t.Error("a restore that was refused has changed something")
 	}
 	k.runOK([]string{"restore", "--yes", later}, "The present database cannot be read", "2 slices, 4 slivers")
@@ -174,9 +175,9 @@ func TestRestoreRefuses(t *testing.T) {
 	s.stop()
 	file, state := k.path("b.db"), k.path("state.db")
 	k.runOK([]string{"backup", file}, "2 slivers")
-	good, before := readFile(t, file), readFile(t, state)
+	good, before := program.ReadFile(t, file), program.ReadFile(t, state)
 	other := newBackupTest(t)
-	edit(t, other.path("patchbay.yaml"), "authority: testbed.example.org", "authority: other.example.org")
+	program.Edit(t, other.path("patchbay.yaml"), "authority: testbed.example.org", "authority: other.example.org")
 	for _, tt := range []struct {
 		rule, text, want string
 	}{
@@ -188,9 +189,9 @@ func TestRestoreRefuses(t *testing.T) {
 		t.Run(tt.rule, func(t *testing.T) {
 			k := &backupTest{t, k.dir, k.site}
 			bad := k.path("bad.db")
-			write(t, bad, tt.text)
+			program.Write(t, bad, tt.text)
 			k.runRefused([]string{"restore", "--yes", bad}, tt.want, bad)
-			if readFile(t, state) != before {
+			if program.ReadFile(t, state) != before {
 				t.Error("the state was changed")
 			}
 			k.wantNoLeftovers()

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"patchbay/am/testkit/program"
 )
 
 // unfinishedBackups returns the unfinished backups in a folder.
@@ -28,7 +30,7 @@ func TestBackupRemovesLeftoversOfKilledBackup(t *testing.T) {
 	place := func(name string) string { return filepath.Join(folder, unfinished+name) }
 	killed, elses := place("1\n\x1b[2J"), filepath.Join(folder, "x"+unfinished+"1")
 	for _, name := range []string{killed, elses} {
-		write(t, name, "half")
+		program.Write(t, name, "half")
 	}
 	if err := os.Mkdir(place("2"), 0o700); err != nil {
 		t.Fatal(err)

@@ -13,10 +13,11 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/site"
+	"patchbay/am/testkit/program"
 )
 
 func TestInitCreatesValidSite(t *testing.T) {
-	dir := newSite(t)
+	dir := program.NewSite(t)
 	for name, mode := range map[string]fs.FileMode{
 		"authority": 0o700 | fs.ModeDir, "authority/authority.key": 0o400, "authority/sa.key": 0o600, "server-rsa-key.pem": 0o600,
 		"server-ecdsa-key.pem": 0o600, "patchbay.yaml": 0o644, "inventory.yaml": 0o644,
@@ -30,7 +31,7 @@ func TestInitCreatesValidSite(t *testing.T) {
 		}
 	}
 	for _, kind := range []string{"ecdsa", "rsa"} {
-		block, _ := pem.Decode([]byte(readFile(t, filepath.Join(dir, "server-"+kind+".pem"))))
+		block, _ := pem.Decode([]byte(program.ReadFile(t, filepath.Join(dir, "server-"+kind+".pem"))))
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
 			t.Fatal(err)
@@ -48,7 +49,7 @@ func TestInitCreatesValidSite(t *testing.T) {
 	if code != 0 || strings.Contains(out, "error") {
 		t.Errorf("check: %d\n%s", code, out)
 	}
-	wantTexts(t, out, "24 components (20 exclusive)", "covers testbed.example.org and below", "provider simulated of type node", "RSA certificate", "ECDSA certificate")
+	program.WantTexts(t, out, "24 components (20 exclusive)", "covers testbed.example.org and below", "provider simulated of type node", "RSA certificate", "ECDSA certificate")
 }
 
 func TestPrintedCommandsRunAsPrinted(t *testing.T) {
@@ -61,14 +62,14 @@ func TestPrintedCommandsRunAsPrinted(t *testing.T) {
 		t.Fatal(out)
 	}
 	file := "'" + dir + "'"
-	wantTexts(t, out, "'../my tools/patchbay' serve --config "+file, "'../my tools/patchbay' slice first --owner alice --config "+file,
+	program.WantTexts(t, out, "'../my tools/patchbay' serve --config "+file, "'../my tools/patchbay' slice first --owner alice --config "+file,
 		"Clients will use https://testbed:8443", "cannot resolve testbed", "--public-url", "request.xml")
 	_, out = runCommand(t, "user", "alice", "--config", dir)
-	wantTexts(t, out, "'../my tools/patchbay' slice first --owner alice --config "+file)
+	program.WantTexts(t, out, "'../my tools/patchbay' slice first --owner alice --config "+file)
 	_, out = runCommand(t, "slice", "first", "--owner", "alice", "--config", dir)
-	wantTexts(t, out, "'../my tools/patchbay' call --user alice --slice first --config "+file)
+	program.WantTexts(t, out, "'../my tools/patchbay' call --user alice --slice first --config "+file)
 	_, out = runCommand(t, "serve", "--colour")
-	wantTexts(t, out, "see: '../my tools/patchbay' serve --help")
+	program.WantTexts(t, out, "see: '../my tools/patchbay' serve --help")
 	if code, out := runCommand(t, "check", "--config", dir, filepath.Join(dir, "request.xml")); code != 0 {
 		t.Error(out)
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"patchbay/am/testkit/program"
 )
 
 // TestServeNotifiesSystemd checks that the service manager gets READY=1 when the site is served,
@@ -26,9 +28,9 @@ func TestServeNotifiesSystemd(t *testing.T) {
 			t.Errorf("%q, %v; want %q", b[:n], err, want)
 		}
 	}
-	s := serve(t, newSite(t), "--listen", "127.0.0.1:0")
+	s := serve(t, program.NewSite(t), "--listen", "127.0.0.1:0")
 	receive("READY=1")
-	if code, body := get(t, s.admin+"/healthz"); code != 200 {
+	if code, body := program.Get(t, s.admin+"/healthz"); code != 200 {
 		t.Errorf("%d: %s", code, body)
 	}
 	if code := s.stop(); code != 0 {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"os"
 	"os/signal"
 	"regexp"
@@ -12,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 	"patchbay/cmd/patchbay/command"
 )
@@ -55,17 +54,6 @@ func serve(t testing.TB, dir string, args ...string) *serverProcess {
 	return s
 }
 
-func get(t testing.TB, url string) (int, string) {
-	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(body)
-}
-
 // writerFunc passes output on, and calls a function when a text appears in it.
 type writerFunc struct {
 	*wait.Buffer
@@ -85,7 +73,7 @@ func TestHangupIsHandledFromStart(t *testing.T) {
 	guard := make(chan os.Signal, 1) // otherwise an unhandled signal ends the tests
 	signal.Notify(guard, syscall.SIGHUP)
 	defer signal.Stop(guard)
-	out, dir := new(wait.Buffer), newSite(t)
+	out, dir := new(wait.Buffer), program.NewSite(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"patchbay/am/site"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 	"patchbay/cmd/patchbay/command"
 )
@@ -63,7 +63,7 @@ func serveReadySite(t *testing.T) (k *backupTest, s *serverProcess, alice func(u
 	t.Helper()
 	k = newBackupTest(t)
 	settings := k.path("providers/simulated.yaml")
-	write(t, settings, instantNodes)
+	program.Write(t, settings, instantNodes)
 	home := filepath.Join(t.TempDir(), "alice") // outside the site, which moves
 	if err := os.CopyFS(home, os.DirFS(k.path("users/alice"))); err != nil {
 		t.Fatal(err)
@@ -110,10 +110,10 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 		if code != 1 {
 			t.Errorf("%q: exit status %d", args, code)
 		}
-		wantTexts(t, out, parts...)
+		program.WantTexts(t, out, parts...)
 	}
 
-	wantTexts(t, serveRefused(t, staging), ways...)
+	program.WantTexts(t, serveRefused(t, staging), ways...)
 	alive()
 	refused(ways, "check")
 	for _, args := range [][]string{{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"},
@@ -133,23 +133,16 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	if code, out := at("move"); code != 0 {
 		t.Fatal(out)
 	} else {
-		wantTexts(t, out, "is the database of the site from now on", "Do not serve the original any more")
+		program.WantTexts(t, out, "is the database of the site from now on", "Do not serve the original any more")
 	}
 	s = serve(t, k.dir)
-	wantTexts(t, serveRefused(t, staging), "another server (process ", ") uses the providers in "+k.path("providers"))
+	program.WantTexts(t, serveRefused(t, staging), "another server (process ", ") uses the providers in "+k.path("providers"))
 	alive()
 
 	// The lock ends with the server; then the copy can become the site.
 	s.stop()
 	moved := serve(t, staging)
 	wait.Until(t, "the copy ends its leases", func() bool { _, out := alice(moved.url, "Status"); return strings.Contains(out, "SEARCHFAILED") })
-	wantTexts(t, serveRefused(t, k.dir), ") uses the providers in ")
+	program.WantTexts(t, serveRefused(t, k.dir), ") uses the providers in ")
 	moved.stop()
-}
-
-func execute(words ...string) error {
-	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%v: %w\n%s", words, err, out)
-	}
-	return nil
 }

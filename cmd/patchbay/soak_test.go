@@ -13,11 +13,9 @@ import (
 	"patchbay/am/client"
 	"patchbay/am/client/session"
 	"patchbay/am/display"
+	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 )
-
-// soakRequest is so small that the requests of all workers fit.
-const soakRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="n" exclusive="false"><sliver_type name="vm"/></node></rspec>`
 
 // TestSoak allocates, provisions and deletes for the duration PATCHBAY_SOAK, or one
 // second. Every call must succeed, nothing may be left, and memory must not grow.
@@ -30,7 +28,7 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	const workers = 4
-	dir := newSite(t)
+	dir := program.NewSite(t)
 	for i := range workers {
 		for _, args := range [][]string{{"user", fmt.Sprint("u", i)}, {"slice", fmt.Sprint("s", i), "--owner", fmt.Sprint("u", i)}} {
 			if code, out := runCommand(t, append(args, "--config", dir)...); code != 0 {
@@ -54,7 +52,7 @@ func TestSoak(t *testing.T) {
 		creds, urns := me.ForSlice(), []string{me.SliceURN}
 		var made time.Time // rarely, since removal takes time
 		for time.Now().Before(until) {
-			if _, _, err := c.Allocate(t.Context(), me.SliceURN, creds, soakRequest, client.Options{}); err != nil {
+			if _, _, err := c.Allocate(t.Context(), me.SliceURN, creds, program.SmallRequest, client.Options{}); err != nil {
 				return fmt.Errorf("allocate: %w", err)
 			}
 			calls.Add(2)
@@ -86,8 +84,8 @@ func TestSoak(t *testing.T) {
 		}
 		all.Wait()
 		wait.Until(t, "nothing left", func() bool {
-			_, metrics := get(t, s.admin+"/metrics")
-			return metric(t, metrics, "patchbay_slivers") == 0 && metric(t, metrics, "patchbay_tasks") == 0
+			_, metrics := program.Get(t, s.admin+"/metrics")
+			return program.Metric(t, metrics, "patchbay_slivers") == 0 && program.Metric(t, metrics, "patchbay_tasks") == 0
 		})
 	}
 	heap := func() uint64 {

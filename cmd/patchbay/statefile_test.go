@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.etcd.io/bbolt"
+
+	"patchbay/am/testkit/program"
 )
 
 // TestRestoreKeepsUndamagedDatabase proves that restore keeps a database that cannot be
@@ -19,7 +21,7 @@ func TestRestoreKeepsUndamagedDatabase(t *testing.T) {
 	k.allocate(s, "first")
 	s.stop()
 	k.runOK([]string{"backup", file}, "2 slivers")
-	good := readFile(t, state)
+	good := program.ReadFile(t, state)
 	for _, tt := range []struct {
 		rule string
 		make func() error

@@ -1,0 +1,2 @@
+// Package program builds our programs, runs them, and creates sites with them, for tests.
+package program
