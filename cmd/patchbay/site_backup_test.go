@@ -71,7 +71,7 @@ func (k *backupTest) allocate(s *serverProcess, slice string) {
 // wantNoLeftovers fails if unfinished files are left.
 func (k *backupTest) wantNoLeftovers() {
 	k.t.Helper()
-	for _, pattern := range []string{"*.new-*", "*.restore-*", "*.new", unfinished + "*"} {
+	for _, pattern := range []string{"*.new-*", "*.restore-*", "*.new", unfinishedBackup + "*"} {
 		left, err := filepath.Glob(k.path(pattern))
 		if err != nil {
 			k.t.Fatal(err)

@@ -5,15 +5,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"patchbay/am/testkit/program"
 )
 
+// unfinishedBackup begins the names of unfinished backups.
+const unfinishedBackup = "patchbay-backup-unfinished-"
+
 // unfinishedBackups returns the unfinished backups in a folder.
 func unfinishedBackups(t *testing.T, folder string) []string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(folder, unfinished+"*"))
+	names, err := filepath.Glob(filepath.Join(folder, unfinishedBackup+"*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,8 +31,8 @@ func TestBackupRemovesLeftoversOfKilledBackup(t *testing.T) {
 	site := serve(t, k.dir)
 	k.allocate(site, "first")
 	folder := t.TempDir()
-	place := func(name string) string { return filepath.Join(folder, unfinished+name) }
-	killed, elses := place("1\n\x1b[2J"), filepath.Join(folder, "x"+unfinished+"1")
+	place := func(name string) string { return filepath.Join(folder, unfinishedBackup+name) }
+	killed, elses := place("1\n\x1b[2J"), filepath.Join(folder, "x"+unfinishedBackup+"1")
 	for _, name := range []string{killed, elses} {
 		program.Write(t, name, "half")
 	}
@@ -38,7 +42,10 @@ func TestBackupRemovesLeftoversOfKilledBackup(t *testing.T) {
 	if err := os.Symlink(elses, place("3")); err != nil {
 		t.Fatal(err)
 	}
-	other, err := newBackup(folder)
+	other, err := os.Create(place("4"))
+	if err == nil {
+		err = syscall.Flock(int(other.Fd()), syscall.LOCK_SH) // as a running backup does
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,23 +75,6 @@ func TestPrintedCommandsRunAsPrinted(t *testing.T) {
 	}
 }
 
-func TestInitListensWhereClientsCall(t *testing.T) {
-	for _, c := range []struct{ rule, public, listen, want string }{
-		{"the port of the public URL", "https://testbed.example.org:28443", "", "listen: \":28443\""},
-		{"a public URL without port", "https://testbed.example.org", "", "listen: \":8443\""},
-		{"nothing said", "", "", "listen: \":8443\""},
-		{"what was asked for, as behind a forwarded port", "https://testbed.example.org:443", ":8443", "listen: \":8443\""},
-	} {
-		o := initOptions{Provider: "simulated", PublicURL: c.public, Listen: c.listen}
-		if err := o.Validate([]string{"dir"}); err != nil {
-			t.Fatalf("%s: %v", c.rule, err)
-		}
-		if text := string(site.ConfigText(o.Authority, o.Listen, o.PublicURL, false)); !strings.Contains(text, c.want) {
-			t.Errorf("%s: no %s in\n%s", c.rule, c.want, text)
-		}
-	}
-}
-
 // TestNewSitesAcceptWhatTheyList checks one request for each sliver type with its images, and for
 // each link type, and features that users write without knowing the site.
 func TestNewSitesAcceptWhatTheyList(t *testing.T) {

@@ -1,9 +1,9 @@
-package main
+package site
 
 import "patchbay/cmd/patchbay/command"
 
-// siteCommands returns the commands that set up and maintain a site.
-func siteCommands() []command.Command {
+// Commands returns the commands that set up and maintain a site.
+func Commands() []command.Command {
 	return []command.Command{
 		{Use: "init DIR", Short: "Create a site in a new folder", Long: initLong, Options: &initOptions{}, Example: `  patchbay init mysite
   patchbay init --provider local mysite

@@ -1,0 +1,3 @@
+// Package site has the commands that set up and maintain a site: init, serve, check, reload,
+// backup, restore and move.
+package site
