@@ -4,15 +4,19 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"patchbay/am/follow/audit"
 	"patchbay/am/testkit/program"
 	"patchbay/cmd/patchbay/command"
 )
@@ -133,5 +137,32 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	var out bytes.Buffer
 	if code := run(t.Context(), []string{"release", "first", "--config", newSiteWithSlivers(t)}, command.Console{Out: full, Err: &out}); code != 1 || !strings.Contains(out.String(), "the command has ended, but") {
 		t.Errorf("release: %d %s", code, out.String())
+	}
+}
+
+func TestOperatorCommandsAreAudited(t *testing.T) {
+	dir := program.NewSite(t)
+	for _, args := range [][]string{
+		{"lockdown", "--reason", "new disks"}, {"lockdown"}, {"lockdown", "--lift"}, {"lockdown", "--lift"},
+		{"maintenance", "pc1", "--from", "1h", "--until", "2h", "--reason", "swap"}, {"maintenance"}, {"maintenance", "--lift", "1"},
+	} {
+		if code, out := runCommand(t, append(args, "--config", dir)...); code != 0 {
+			t.Fatal(args, out)
+		}
+	}
+	var got []string
+	for line := range strings.Lines(program.ReadFile(t, filepath.Join(dir, "audit.log"))) {
+		var l audit.Line
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Operator != audit.Operator() {
+			t.Errorf("%s was done by %q", l.What, l.Operator)
+		}
+		text, _, _ := strings.Cut(l.Text, ",")
+		got = append(got, l.What+": "+text)
+	}
+	if want := []string{"lockdown: new disks", "lockdown lifted: ", "maintenance: pc1", "maintenance lifted: pc1"}; !slices.Equal(got, want) {
+		t.Errorf("the audit has %q, want %q", got, want)
 	}
 }

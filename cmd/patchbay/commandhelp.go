@@ -5,6 +5,7 @@ import (
 
 	"patchbay/cmd/patchbay/command"
 	"patchbay/cmd/patchbay/document"
+	"patchbay/cmd/patchbay/operator"
 	"patchbay/cmd/patchbay/site"
 )
 
@@ -18,7 +19,7 @@ func groups() []group {
 	return []group{
 		{"experimenter", "For experimenters:", experimenterCommands()},
 		{"site", "To set up and maintain a site:", site.Commands()},
-		{"operations", "To operate a site:", operatorCommands()},
+		{"operations", "To operate a site:", operator.Commands()},
 		{"authority", "Users and slices of the trial authority:", authorityCommands()},
 		{"documents", "Documents:", append(document.Commands(), command.Command{Use: "guide [TOPIC]", Short: "Read a guide", Long: guideLong, Options: &guideOptions{}, Arguments: command.SomeOf(guideTopics()...), Example: `  patchbay guide
   patchbay guide experimenter`})},

@@ -1,9 +1,9 @@
-package main
+package operator
 
 import "patchbay/cmd/patchbay/command"
 
-// operatorCommands returns the commands that are for the operators of a site.
-func operatorCommands() []command.Command {
+// Commands returns the commands that are for the operators of a site.
+func Commands() []command.Command {
 	return []command.Command{
 		{Use: "lockdown [--reason TEXT]", Short: "Accept no new reservations", Long: lockdownLong, Options: &lockdownOptions{}, Arguments: command.SomeOf(), Example: `  patchbay lockdown --reason 'moving to another building until Friday'
   patchbay lockdown --lift`},
