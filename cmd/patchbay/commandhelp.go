@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"patchbay/cmd/patchbay/authority"
 	"patchbay/cmd/patchbay/command"
 	"patchbay/cmd/patchbay/document"
 	"patchbay/cmd/patchbay/operator"
@@ -20,7 +21,7 @@ func groups() []group {
 		{"experimenter", "For experimenters:", experimenterCommands()},
 		{"site", "To set up and maintain a site:", site.Commands()},
 		{"operations", "To operate a site:", operator.Commands()},
-		{"authority", "Users and slices of the trial authority:", authorityCommands()},
+		{"authority", "Users and slices of the trial authority:", authority.Commands()},
 		{"documents", "Documents:", append(document.Commands(), command.Command{Use: "guide [TOPIC]", Short: "Read a guide", Long: guideLong, Options: &guideOptions{}, Arguments: command.SomeOf(guideTopics()...), Example: `  patchbay guide
   patchbay guide experimenter`})},
 		{"", "", []command.Command{{Use: "version", Short: "Print the version", Options: &versionOptions{}, Arguments: command.SomeOf()}}},

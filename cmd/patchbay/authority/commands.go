@@ -1,9 +1,9 @@
-package main
+package authority
 
 import "patchbay/cmd/patchbay/command"
 
-// authorityCommands returns the commands that are for the users and slices of the trial authority.
-func authorityCommands() []command.Command {
+// Commands returns the commands that are for the users and slices of the trial authority.
+func Commands() []command.Command {
 	return []command.Command{
 		{Use: "user NAME …", Short: "Create users of the trial authority", Long: userLong, Options: &userOptions{}, Arguments: command.SomeOf(), Example: `  patchbay user alice
   patchbay user alice --renew`},
