@@ -93,13 +93,13 @@ encoding/xml.Unmarshal | am/client/session/caller.go am/site/check/credential.go
 encoding/xml.NewDecoder | am/api/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
-import os/exec | inventory/node/inside/inside.go am/client/ownsite/host.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/experimenter_ssh.go inventory/provider/local/behind.go inventory/provider/local/cgroup inventory/provider/local/doctor inventory/provider/local/image inventory/provider/local/linktest inventory/provider/local/node inventory/node/setup inventory/provider/supervisor | who starts programs is a short list
+import os/exec | inventory/node/inside/inside.go am/client/ownsite/host.go am/executable cmd/patchbay/experimenter/demo.go cmd/patchbay/experimenter/ssh.go inventory/provider/local/behind.go inventory/provider/local/cgroup inventory/provider/local/doctor inventory/provider/local/image inventory/provider/local/linktest inventory/provider/local/node inventory/node/setup inventory/provider/supervisor | who starts programs is a short list
 os.StartProcess | inventory/node/agent/apply.go inventory/provider/lxd/run.go | as os/exec; both start this executable again
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/node/agent/children.go | PID 1 of a node starts what logs in
 syscall.Exec | inventory/provider/local/node/inner.go inventory/node/agent/commands.go inventory/node/agent/sudo.go | the last stage of a node becomes its agent; commands inside of nodes become what their user asked for
 golang.org/x/sys/unix.Exec | | as syscall.Exec
-shell | inventory/node/agent/commandline.go inventory/node/agent/sudo.go inventory/node/setup/execute.go inventory/provider/local/image/debian.go cmd/patchbay/experimenter_demo.go | words become code; inside a node (the first three) that is what its user asked for, the fourth is one constant, and the last runs the constants that it shows
+shell | inventory/node/agent/commandline.go inventory/node/agent/sudo.go inventory/node/setup/execute.go inventory/provider/local/image/debian.go cmd/patchbay/experimenter/demo.go | words become code; inside a node (the first three) that is what its user asked for, the fourth is one constant, and the last runs the constants that it shows
 net/http.Get | | no time limit, no bound, goes where redirects lead
 net/http.Post* | | as Get
 net/http.Head | | as Get

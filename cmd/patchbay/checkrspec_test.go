@@ -65,7 +65,7 @@ func TestCheckSeparatesErrorsFromWarnings(t *testing.T) {
 		{"ToleratedIsAWarning", `<rspec type="request" ` + ns + `><node client_id="a" x="1"/></rspec>`, 0, "1 warning\nok "},
 		{"RefusedBySite", `<rspec type="request" ` + ns + `>` + "\n" + `<node client_id="a"><sliver_type name="mainframe"/></node></rspec>`, 1, "some.xml:2:34: error: node \"a\": there is no sliver type \"mainframe\""},
 		{"NoRSpec", `<html/>`, 1, "some.xml:1:1: error: the document is a <html>"},
-		{"Good", demoRequest, 0, "3 nodes and 1 link for this site"},
+		{"Good", program.ReadFile(t, "experimenter/testdata/demo.xml"), 0, "3 nodes and 1 link for this site"},
 		{"ByteOrderMark", "\ufeff<rspec type=\"request\" " + ns + "><node/></rspec>", 1, "some.xml:1:69: error: "},
 		{"ControlCharactersAreNotPrinted", `<rspec type="request" ` + ns + `><node client_id="a&#x85;" exclusive="&#x9b;31m"/></rspec>`, 1, "error"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"patchbay/cmd/patchbay/authority"
 	"patchbay/cmd/patchbay/command"
 	"patchbay/cmd/patchbay/document"
+	"patchbay/cmd/patchbay/experimenter"
 	"patchbay/cmd/patchbay/operator"
 	"patchbay/cmd/patchbay/site"
 )
@@ -18,7 +19,7 @@ type group struct {
 // groups returns all commands, in the order in which help lists their groups.
 func groups() []group {
 	return []group{
-		{"experimenter", "For experimenters:", experimenterCommands()},
+		{"experimenter", "For experimenters:", experimenter.Commands()},
 		{"site", "To set up and maintain a site:", site.Commands()},
 		{"operations", "To operate a site:", operator.Commands()},
 		{"authority", "Users and slices of the trial authority:", authority.Commands()},

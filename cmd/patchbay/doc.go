@@ -54,10 +54,9 @@
 // NAME.manifest.xml, NAME.request.xml.new until a change has succeeded, and ssh_config and known_hosts for OpenSSH. A user's own site is the
 // folder patchbay in XDG_STATE_HOME.
 //
-// This package has the flags and the output; package am/site opens and serves the site.
-// Every subcommand is an options struct in a file of its own. The first word of a file's
-// name is the group of its commands: site, operations, experimenter, documents, or
-// authority, which is the trial authority.
+// Packages experimenter, site, operator, authority and document have the commands, with their
+// flags and output. Each command is an options struct in a file of its own. This package has the
+// root command, help, version and guides.
 //
 // Exit status: 0 success; 1 a failure, also a call that the aggregate
 // refused; 2 wrong usage or configuration.

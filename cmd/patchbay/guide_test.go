@@ -208,8 +208,8 @@ func freePorts(t *testing.T) (port int) {
 
 // TestPictureOfTheExample compares the picture in README.md with the output of draw.
 func TestPictureOfTheExample(t *testing.T) {
-	code, svg := runCommand(t, "draw", "--svg", "-", "examples/lan.xml")
+	code, svg := runCommand(t, "draw", "--svg", "-", "experimenter/examples/lan.xml")
 	if code != 0 || svg != program.ReadFile(t, "guide/lan.svg") {
-		t.Error("make it again: bin/patchbay draw --svg cmd/patchbay/guide/lan.svg cmd/patchbay/examples/lan.xml")
+		t.Error("make it again: bin/patchbay draw --svg cmd/patchbay/guide/lan.svg cmd/patchbay/experimenter/examples/lan.xml")
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,8 @@ import (
 	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 )
+
+var update = flag.Bool("update", false, "record a release anew")
 
 // TestReleases updates a site of each release. testdata/releases/VERSION.tar.gz is the
 // site's folder, with a slice that was shut down, since its leases do not end, and the

@@ -55,7 +55,7 @@ func TestTheTwoServerCertificatesHaveDifferentSubjects(t *testing.T) {
 // TestSampleRequestsNameTheirSchema checks xsi:schemaLocation, without which GENI's stitcher.py
 // refuses a request.
 func TestSampleRequestsNameTheirSchema(t *testing.T) {
-	demo, err := os.ReadFile("../../../cmd/patchbay/testdata/demo.xml")
+	demo, err := os.ReadFile("../../../cmd/patchbay/experimenter/testdata/demo.xml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,135 @@
+package experimenter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am"
+	"patchbay/am/client"
+	"patchbay/am/client/session"
+	"patchbay/am/display"
+	"patchbay/cmd/patchbay/command"
+)
+
+const extendLong = `Extend the leases of a slice: by a duration such as 2h, which is added to the end of the
+leases (up --for counts from now), or until a time such as 2026-12-24T18:00:00Z. If you
+have one experiment, SLICE may be omitted.`
+
+type extendOptions struct {
+	experimenterFlags
+	slice string
+	life  time.Duration
+	until time.Time
+}
+
+func (o *extendOptions) AddFlags(fs *pflag.FlagSet) { o.experimenterFlags.AddFlags(fs) }
+
+func (o *extendOptions) Validate(args []string) (err error) {
+	switch len(args) {
+	case 1:
+	case 2:
+		o.slice = args[0]
+	default:
+		return errors.New("it takes [SLICE] and a duration or time, such as 2h")
+	}
+	text := args[len(args)-1]
+	if o.until, err = display.ParseExpires(text); err == nil {
+		return nil
+	}
+	if o.life, err = display.ParseDuration(text); err != nil {
+		return fmt.Errorf("%.40q is not a time; give a duration such as 2h or 3d, or a time such as 2026-12-24T18:00:00Z", text)
+	}
+	if o.life == 0 {
+		return fmt.Errorf("%s does not extend a lease; give a duration such as 2h", text)
+	}
+	return nil
+}
+
+// end returns the requested end of leases whose latest end is current. It fails if the
+// leases would become shorter.
+func (o *extendOptions) end(current time.Time) (time.Time, error) {
+	if o.until.IsZero() {
+		if now := time.Now(); current.Before(now) {
+			current = now
+		}
+		return current.Add(o.life), nil
+	}
+	if o.until.Before(current) {
+		return current, fmt.Errorf("its leases end at %s, which is later; nothing was changed", command.TimeAndDistance(current, time.Now()))
+	}
+	return o.until, nil
+}
+
+func latestEnd(list []client.Sliver) (end time.Time) {
+	for _, s := range list {
+		if s.Expires.After(end) {
+			end = s.Expires
+		}
+	}
+	return end
+}
+
+// limitInAnswer matches the latest possible time in a Patchbay server's answer to Renew.
+var limitInAnswer = regexp.MustCompile(`the latest time is (\S+), (.+)`)
+
+// extendError is for leases that end at current. If err names the latest possible time, the
+// result has a command that extends the leases to that time.
+func (s *opened) extendError(err *am.Error, slice string, current, requested time.Time) error {
+	found := limitInAnswer.FindStringSubmatch(err.Msg)
+	if found == nil {
+		return err
+	}
+	latest, failed := display.ParseExpires(found[1])
+	if failed != nil {
+		return err
+	}
+	text := fmt.Sprintf("slice %s cannot be kept until %s; the latest time is %s, %s", slice, display.Time(requested), command.TimeAndDistance(latest, time.Now()), strings.TrimRight(found[2], "."))
+	if !latest.After(current) {
+		return errors.New(text + "; it already lasts until then")
+	}
+	return fmt.Errorf("%s; use: %s", text, s.Hint("extend", slice, display.Time(latest)))
+}
+
+func (o *extendOptions) Run(ctx context.Context, c command.Console) error {
+	s, err := o.openLocked(ctx, c, false)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if o.slice, err = s.SliceOr(ctx, o.slice); err != nil {
+		return err
+	}
+	x, err := s.OpenSlice(ctx, o.slice, 0, false)
+	if err != nil {
+		return err
+	}
+	a, err := x.Describe(ctx)
+	if err != nil {
+		return err
+	}
+	until, err := o.end(latestEnd(a.Slivers))
+	if err != nil {
+		return fmt.Errorf("slice %s: %w", o.slice, err)
+	}
+	if x, err = s.OpenSlice(ctx, o.slice, time.Until(until), false); err != nil {
+		return err
+	}
+	list, err := x.Renew(ctx, until)
+	if e, ok := errors.AsType[*am.Error](err); ok {
+		return s.extendError(e, o.slice, latestEnd(a.Slivers), until)
+	}
+	if err != nil {
+		return s.Explain(err)
+	}
+	if _, err := x.Refresh(ctx); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.Out, "Slice %s: kept until %s.\n", o.slice, command.TimeAndDistance(session.EarliestEnd(list), time.Now()))
+	return err
+}
