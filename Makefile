@@ -80,7 +80,7 @@ check-full: check
 	ASAN_OPTIONS=detect_leaks=0 $(GO) test -asan ./am/server/mtls ./schemas/xmltree ./credentials/dsig
 	GOEXPERIMENT=cgocheck2 $(GO) test ./am/server/mtls ./schemas/xmltree ./credentials/dsig
 	$(GO) test -count=2 -shuffle=on -timeout 30m $(PACKAGES)
-	PATCHBAY_CORPUS_ALL=1 $(GO) test -v -count=1 -timeout 60m -run '^TestOnHostCorpusRequestsRun$$' ./cmd/patchbay
+	PATCHBAY_CORPUS_ALL=1 $(GO) test -v -count=1 -timeout 60m -run '^TestOnHostCorpusRequestsRun$$' ./cmd/patchbay/e2e
 	PATCHBAY_LONG=1 PATCHBAY_LXD_KILLS=100 $(GO) test -v -count=1 -timeout 45m ./cmd/patchbay-lxd
 	PATCHBAY_LONG=1 PATCHBAY_STEPS=20000 $(GO) test -v -count=1 -timeout 120m ./am/store ./am/follow/hook ./am/testkit/modeltest ./am/authority
 	PATCHBAY_LONG=1 $(GO) test -p 1 -v -count=1 -timeout 120m -run 'Kill' $$($(GO) list $(PACKAGES) | grep -E $(ONHOST) | grep -v patchbay-lxd)
@@ -88,7 +88,7 @@ check-full: check
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 30m ./inventory/provider/providertest ./am/client/conformance ./rspec/manifesttest ./schemas
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 30m -run '^TestRealRequests$$' ./am/api
 	RAPID_CHECKS=100000 $(GO) test -v -count=1 -timeout 60m -run '^TestCalendarModel$$' ./am/service/binder
-	PATCHBAY_KILLS=150 $(GO) test -v -count=1 -timeout 60m -run '^TestKilledUnderLoad$$' ./cmd/patchbay
+	PATCHBAY_KILLS=150 $(GO) test -v -count=1 -timeout 60m -run '^TestKilledUnderLoad$$' ./cmd/patchbay/e2e
 	.ci/fresh
 
 # The Debian package uses Debian's libraries; the tarball and the image have them linked in. Times are those of the commit.

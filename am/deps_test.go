@@ -88,6 +88,7 @@ const allowedImports = `
 9  am/client/userfolder           am/authority am/display am/file am/site am/urn credentials/cert credentials/trial schemas/yamlfile go.yaml.in/yaml/v3
 10  am/client/ownsite              am/client/userfolder am/display am/file am/site am/site/create am/urn credentials/trial golang.org/x/sys
 11  am/client/session              am am/api/xmlrpc am/client am/client/experiment am/client/ownsite am/client/userfolder am/display am/file am/site am/site/create am/urn credentials/cert inventory
+2  cmd/patchbay/e2e               
 12  cmd/patchbay/command           am am/client/conformance am/client/session am/client/userfolder am/display am/file am/site am/site/create am/site/operate inventory inventory/provider rspec rspec/compile rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 13  cmd/patchbay/authority         am am/authority am/client/session am/client/userfolder am/display am/follow/audit am/site am/urn cmd/patchbay/command credentials/cert credentials/trial github.com/spf13/pflag
 13  cmd/patchbay/document          am/client/conformance am/client/session am/client/userfolder am/display am/site am/urn cmd/patchbay/command inventory rspec/compile rspec/draw rspec/view github.com/spf13/pflag
@@ -266,7 +267,7 @@ func TestPackageTable(t *testing.T) {
 	// Packages of the server first, then those of local nodes, then those of tests.
 	group := func(name string) int {
 		switch {
-		case strings.HasPrefix(name, "am/testkit/"), name == "am/testkit/modeltest", name == "rspec/manifesttest":
+		case strings.HasPrefix(name, "am/testkit/"), name == "cmd/patchbay/e2e", name == "rspec/manifesttest":
 			return 2
 		case strings.HasPrefix(name, "inventory/provider/local"), strings.HasPrefix(name, "inventory/provider/lxd"), name == "cmd/patchbay-local", name == "cmd/patchbay-lxd":
 			return 1

@@ -1,6 +1,6 @@
 // Package site opens, serves, reloads and closes one site. It also reads the site's
 // configuration, and gives operators' commands access to a site, whether it is served or
-// not. It parses no command line; package main of cmd/patchbay does.
+// not. It parses no command line; the packages of cmd/patchbay do.
 //
 //	config*.go, hooks.go     patchbay.yaml: keys, defaults, validation
 //	statefile.go, clock.go   the store and the clock, of a served site or not

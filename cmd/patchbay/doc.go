@@ -56,7 +56,7 @@
 //
 // Packages experimenter, site, operator, authority and document have the commands, with their
 // flags and output. Each command is an options struct in a file of its own. This package has the
-// root command, help, version and guides.
+// root command, help, version and guides. Package am/site opens and serves the site.
 //
 // Exit status: 0 success; 1 a failure, also a call that the aggregate
 // refused; 2 wrong usage or configuration.

@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"patchbay/am/testkit/program"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 )
 
@@ -116,6 +117,21 @@ var scriptCommands = map[string]func(y *script, neg bool, args []string){
 	},
 }
 
+// installExampleProviders copies the example providers of PROVIDER.md into a folder, and
+// returns the path of the one in shell.
+func installExampleProviders(t testing.TB, dir string) string {
+	t.Helper()
+	require.Tool(t, "jq") // the examples need it
+	require.Tool(t, "python3")
+	for _, name := range []string{"rack.prov", "rack.yaml", "power.prov"} {
+		text := program.ReadFile(t, filepath.Join("../../inventory/provider/testdata", name))
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "rack.prov")
+}
+
 // run runs a command of a script, and returns its exit status and output.
 func (y *script) run(name string, args []string) (code int, out string) {
 	home := filepath.Join(y.dir, "users", "alice")
@@ -142,7 +158,7 @@ func (y *script) run(name string, args []string) (code int, out string) {
 	return runCommand(y.t, args...)
 }
 
-// Check runs a command, prints its output and checks its exit status.
+// check runs a command, prints its output and checks its exit status.
 func (y *script) check(name string, neg bool, args []string) {
 	code, out := y.run(name, args)
 	fmt.Fprint(y.Stdout(), out)

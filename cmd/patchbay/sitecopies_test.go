@@ -62,8 +62,7 @@ func serveRefused(t testing.TB, dir string, args ...string) string {
 func serveReadySite(t *testing.T) (k *backupTest, s *serverProcess, alice func(url string, args ...string) (int, string)) {
 	t.Helper()
 	k = newBackupTest(t)
-	settings := k.path("providers/simulated.yaml")
-	program.Write(t, settings, instantNodes)
+	program.RemoveSimulatedDelays(t, k.dir)
 	home := filepath.Join(t.TempDir(), "alice") // outside the site, which moves
 	if err := os.CopyFS(home, os.DirFS(k.path("users/alice"))); err != nil {
 		t.Fatal(err)
@@ -98,8 +97,10 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 		if _, out := alice(s.url, "Status"); strings.Count(out, "geni_ready") != 2 {
 			t.Fatalf("the nodes of the served site:\n%s", out)
 		}
-		if n := len((&servedSite{t: t, dir: k.dir}).providerNodes("simulated")); n != 2 {
-			t.Fatalf("the provider has %d nodes", n)
+		get := exec.Command(k.path("providers/simulated.prov"), "ral_action=get")
+		get.Dir, get.Stdin = k.path("providers"), strings.NewReader(`{"names": []}`)
+		if out, err := get.Output(); err != nil || strings.Count(string(out), `"present"`) != 2 {
+			t.Fatalf("the nodes of the provider: %v\n%s", err, out)
 		}
 	}
 	ways := []string{"state.db: it is a copy: the site was served with a file that had inode ", "patchbay move --config " + staging, "patchbay serve --read-only --config " + staging}

@@ -198,7 +198,7 @@ func readCSV(file string, text []byte) (class []classUser, err error) {
 	}
 }
 
-// Check sets the SSH keys and the slice of each user of a class, and returns all mistakes.
+// check sets the SSH keys and the slice of each user of a class, and returns all mistakes.
 func (o *userOptions) check(t *userfolder.Trial, class []classUser) (wrong []string) {
 	users, owned := map[string]string{}, map[string]string{} // places by name
 	for i := range class {

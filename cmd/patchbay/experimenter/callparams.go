@@ -28,7 +28,7 @@ type callRequest struct {
 	options []string
 	me      *session.Caller
 	now     time.Time
-	// Compile returns the request for the text of a file, which may be a source.
+	// compile returns the request for the text of a file, which may be a source.
 	compile func(file string, text []byte) ([]byte, error)
 }
 

@@ -188,7 +188,7 @@ func (d *demo) run(s demoStep) error {
 	return nil
 }
 
-// Command replaces the names of this program and of patchbay-local by their paths if patchbay
+// command replaces the names of this program and of patchbay-local by their paths if patchbay
 // is not on the PATH.
 func (d *demo) command(line string) string {
 	if !strings.ContainsRune(display.Program, filepath.Separator) {

@@ -303,7 +303,7 @@ func (o *loginOptions) loginKey() (*rsa.PrivateKey, error) {
 	return key, site.ReplaceFile(file, text, 0o600)
 }
 
-// Write writes the certificate last, since a folder with it is complete.
+// write writes the certificate last, since a folder with it is complete.
 func (o *loginOptions) write(ctx context.Context, a acceptance, server authority.VerifiedServer) error {
 	u := a.user
 	private, public, err := o.sshKeys(u)

@@ -170,7 +170,7 @@ func (o *upOptions) precheck(c command.Console, text []byte) (needless bool, err
 	return false, err
 }
 
-// Compile returns the request for a source, and other texts unchanged. The aggregate compiles the
+// compile returns the request for a source, and other texts unchanged. The aggregate compiles the
 // source if it can.
 func (u *upRun) compile(ctx context.Context, text []byte, version client.Version) ([]byte, error) {
 	if compile.Language(text) == "" {
@@ -224,7 +224,7 @@ type upRun struct {
 	*upOptions
 	s *opened
 	x *session.Slice
-	// Request is the new request, and text its document.
+	// request is the new request, and text its document.
 	request *experiment.Request
 	text    []byte
 	plan    experiment.Plan

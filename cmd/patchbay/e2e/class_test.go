@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"archive/zip"
@@ -95,7 +95,7 @@ func TestBundleSufficesOnAnotherMachine(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "class.txt")
 	program.Write(t, list, "alice\n")
 	bundles := filepath.Join(t.TempDir(), "bundles")
-	if code, out := runCommand(t, "user", "--list", list, "--slice", "lab1", "--bundle", bundles, "--config", dir); code != 0 {
+	if code, out := program.Run(t, "user", "--list", list, "--slice", "lab1", "--bundle", bundles, "--config", dir); code != 0 {
 		t.Fatal(out)
 	}
 	const name = "alice"
@@ -104,7 +104,7 @@ func TestBundleSufficesOnAnotherMachine(t *testing.T) {
 	program.WantTexts(t, s.call(t, "Provision", "-o", "-"), fmt.Sprintf("login=%q", name))
 	program.WantTexts(t, s.call(t, "Delete"), " unallocated ")
 	// alice cannot create slices, and has only one.
-	if code, out := runCommand(t, "up", "--user", s.dir, filepath.Join(s.dir, "request.xml")); code != 0 || !strings.Contains(out, "down --user "+s.dir+" lab1-"+name) {
+	if code, out := program.Run(t, "up", "--user", s.dir, filepath.Join(s.dir, "request.xml")); code != 0 || !strings.Contains(out, "down --user "+s.dir+" lab1-"+name) {
 		t.Errorf("up: %d\n%s", code, out)
 	}
 	for _, f := range []string{"omni_config", "README.txt", "aggregate.yaml"} {

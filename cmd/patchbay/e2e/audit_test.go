@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ func (in *auditUser) urn() string {
 func (s *servedSite) createUser(name string) {
 	s.t.Helper()
 	for _, args := range [][]string{{"user", name}, {"slice", name, "--owner", name}} {
-		if code, out := runCommand(s.t, append(args, "--config", s.dir)...); code != 0 {
+		if code, out := program.Run(s.t, append(args, "--config", s.dir)...); code != 0 {
 			s.t.Fatal(out)
 		}
 	}

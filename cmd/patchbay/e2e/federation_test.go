@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"fmt"
@@ -116,7 +116,7 @@ type statement struct {
 	owner, target *identity
 	privileges    []string
 	expires       time.Time
-	// Edit, if not nil, changes the document before it is signed.
+	// edit, if not nil, changes the document before it is signed.
 	edit func(string) string
 }
 

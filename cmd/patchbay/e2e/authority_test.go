@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"os"
@@ -22,7 +22,7 @@ func TestLifeThroughTheAuthority(t *testing.T) {
 		{"init", "--authority", "partner.example.org", "--listen", "127.0.0.1:0", partner},
 		{"user", "alice", "--config", partner}, {"user", "bob", "--config", partner},
 	} {
-		if code, out := runCommand(t, args...); code != 0 {
+		if code, out := program.Run(t, args...); code != 0 {
 			t.Fatal(out)
 		}
 	}

@@ -1,7 +1,6 @@
-package main
+package e2e
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,24 +10,8 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/store"
 	"patchbay/am/testkit/program"
-	"patchbay/am/testkit/require"
 	"patchbay/am/urn"
 )
-
-// installExampleProviders copies the example providers of PROVIDER.md into a folder, and
-// returns the path of the one in shell.
-func installExampleProviders(t testing.TB, dir string) string {
-	t.Helper()
-	require.Tool(t, "jq") // the examples need it
-	require.Tool(t, "python3")
-	for _, name := range []string{"rack.prov", "rack.yaml", "power.prov"} {
-		text := program.ReadFile(t, filepath.Join("../../inventory/provider/testdata", name))
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return filepath.Join(dir, "rack.prov")
-}
 
 // TestCheckCreatesNoNodeOnUsedComponent proves that check --life refuses components that are
 // reserved, in use or served. TestRootOwnsNothingInUserSite creates a node on a free one.

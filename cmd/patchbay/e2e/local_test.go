@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"context"
@@ -68,7 +68,7 @@ func newLocalSite(t testing.TB, name string) *localSite {
 		t.Fatal(err)
 	}
 	s := &localSite{servedSite: &servedSite{t: t, bin: bin, name: name, dir: filepath.Join(t.TempDir(), "site")}}
-	if code, out := runCommand(t, "init", "--authority", name, "--provider", "local", "--listen", "127.0.0.1:0", s.dir); code != 0 {
+	if code, out := program.Run(t, "init", "--authority", name, "--provider", "local", "--listen", "127.0.0.1:0", s.dir); code != 0 {
 		t.Fatal(out)
 	}
 	s.settings = filepath.Join(s.dir, "providers", "local.yaml")
@@ -126,7 +126,7 @@ func (s *localSite) local(command string, args ...string) string {
 // call makes a call as alice about the slice first, which must succeed.
 func (s *localSite) call(args ...string) string {
 	s.t.Helper()
-	code, out := runCommand(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "alice"), "--slice", "first", "--urns"}, args...)...)
+	code, out := program.Run(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "alice"), "--slice", "first", "--urns"}, args...)...)
 	if code != 0 {
 		s.t.Fatalf("%v: %d\n%s", args, code, out)
 	}
@@ -347,7 +347,7 @@ func TestOnHostProviderFollowsContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	program.WantTexts(t, s.runOK("check"), "the service of the provider local runs", "provider local of type node")
-	code, out := runCommand(t, "check", "--config", s.dir, "--life", settings.Component, strings.TrimSuffix(s.settings, ".yaml")+".prov")
+	code, out := program.Run(t, "check", "--config", s.dir, "--life", settings.Component, strings.TrimSuffix(s.settings, ".yaml")+".prov")
 	if code != 0 {
 		t.Errorf("the suite finds something wrong:\n%s", out)
 	}
@@ -433,7 +433,7 @@ func (s *localSite) createUsers(slices ...string) {
 // runOK runs an operator's command, which must succeed, and returns its output.
 func (s *localSite) runOK(args ...string) string {
 	s.t.Helper()
-	code, out := runCommand(s.t, append(args, "--config", s.dir)...)
+	code, out := program.Run(s.t, append(args, "--config", s.dir)...)
 	if code != 0 {
 		s.t.Fatalf("%q: exit status %d\n%s", args, code, out)
 	}

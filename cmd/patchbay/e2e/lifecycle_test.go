@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"bufio"
@@ -40,16 +40,33 @@ type servedSite struct {
 // newServedSite creates a site with simulated nodes that trusts f.
 func newServedSite(t testing.TB, name string, f *federation, root *identity) *servedSite {
 	t.Helper()
-	bin, err := program.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &servedSite{t: t, bin: bin, name: name, dir: filepath.Join(t.TempDir(), "site")}
+	s := &servedSite{t: t, name: name, dir: filepath.Join(t.TempDir(), "site")}
 	program.NewSiteAt(t, s.dir, []string{"init", "--authority", name, "--public-url", "https://am.example.org:8443"})
 	if root != nil {
 		program.Write(t, filepath.Join(s.dir, "trusted", "theirs.pem"), program.ReadFile(t, root.cert))
 	}
-	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
+	s.open()
+	return s
+}
+
+// serve serves a site that exists.
+func serve(t testing.TB, dir string) *servedSite {
+	t.Helper()
+	s := &servedSite{t: t, dir: dir}
+	s.open()
+	s.start()
+	return s
+}
+
+// open opens the log of the server. When the test ends, it ends the server and examines its log.
+func (s *servedSite) open() {
+	s.t.Helper()
+	t := s.t
+	var err error
+	if s.bin, err = program.Build(); err == nil {
+		s.log, err = os.Create(filepath.Join(s.dir, "log"))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -62,7 +79,6 @@ func newServedSite(t testing.TB, name string, f *federation, root *identity) *se
 		}
 		s.log.Close()
 	})
-	return s
 }
 
 // appendSettings replaces the settings of the simulated provider.

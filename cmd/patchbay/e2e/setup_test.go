@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"context"
@@ -180,7 +180,7 @@ func threeTiers(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("bash", "-eu", "-o", "pipefail", "-c", guideScript(t, "guide/setup.md", "user"))
+	cmd := exec.Command("bash", "-eu", "-o", "pipefail", "-c", guideScript(t, "../guide/setup.md", "user"))
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"errors"
@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"patchbay/am/client/userfolder"
-	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
 	"patchbay/am/testkit/hoststate"
@@ -99,7 +98,7 @@ func (p *ownSiteUser) program(words ...string) (out string, code int) {
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// Command returns a command that runs in the user's folder.
+// command returns a command that runs in the user's folder.
 func (p *ownSiteUser) command(words ...string) *exec.Cmd {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Dir = p.dir
@@ -256,42 +255,6 @@ func TestUpUnderSudoOnAHostThatCannotRunNodes(t *testing.T) {
 	p.wantNothingLeft()
 }
 
-// TestSSHUsesStoredManifest proves that ssh, status and down report an aggregate that
-// does not answer, and that ssh uses the stored login.
-func TestSSHUsesStoredManifest(t *testing.T) {
-	dir := program.NewSite(t, []string{"user", "alice"})
-	program.RemoveSimulatedDelays(t, dir)
-	s := serve(t, dir)
-	request, folder := filepath.Join(t.TempDir(), "one.xml"), filepath.Join(t.TempDir(), "alice")
-	program.Write(t, request, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web"/></rspec>`)
-	if code, out := runCommand(t, "up", request, "--url", s.url, "--config", dir); code != 0 {
-		t.Fatal(out)
-	}
-	if err := program.Execute("cp", "-a", filepath.Join(dir, "users", "alice"), folder); err != nil {
-		t.Fatal(err)
-	}
-	program.Write(t, filepath.Join(folder, userfolder.AggregateName), "url: "+s.url+"\n")
-	s.stop()
-	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte("#!/bin/sh\necho \"it runs $*\" >&2\nexit 7\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	code, out := runCommand(t, "ssh", "--user", folder, "web", "hostname")
-	if code != 7 {
-		t.Errorf("exit status %d, want that of ssh, 7", code)
-	}
-	program.WantTexts(t, out, "nothing listens at 127.0.0.1", "The login is from the stored manifest.", "it runs -F "+folder+"/ssh_config web.one.patchbay hostname")
-	for _, verb := range []string{"status", "down"} {
-		if code, out := runCommand(t, verb, "--user", folder); code != 1 || !strings.Contains(out, "nothing listens at 127.0.0.1") {
-			t.Errorf("%s: %d: %s", verb, code, out)
-		}
-		if code, out := runCommand(t, verb, "--url", s.url, "--config", dir); code != 1 || !strings.Contains(out, "the site is not running; start it with: "+display.CommandAt(dir, "serve")) {
-			t.Errorf("%s: %d: %s", verb, code, out)
-		}
-	}
-}
-
 // TestUpIsInterrupted proves that an interrupted up keeps and reports its reservations,
 // and that the same command continues.
 func TestUpIsInterrupted(t *testing.T) {
@@ -428,10 +391,10 @@ func TestOnHostUpToDown(t *testing.T) {
 
 	// Nodes that the request does not change stay; a new node has a new host key.
 	changed := filepath.Join(p.dir, "lan.xml")
-	program.Write(t, changed, strings.Replace(program.ReadFile(t, "experimenter/examples/lan.xml"), "</rspec>", `<node client_id="third" exclusive="false"/></rspec>`, 1))
+	program.Write(t, changed, strings.Replace(program.ReadFile(t, "../experimenter/examples/lan.xml"), "</rspec>", `<node client_id="third" exclusive="false"/></rspec>`, 1))
 	as(true).runOK([]string{"up", changed, "--yes"}, "keep  server", "add   third")
 	as(false).runOK([]string{"ssh", "server", "cat note"}, "from outside")
-	program.Write(t, changed, strings.Replace(program.ReadFile(t, "experimenter/examples/lan.xml"), "</rspec>", `<node client_id="third" exclusive="false"><services><execute shell="sh" command="true"/></services></node></rspec>`, 1))
+	program.Write(t, changed, strings.Replace(program.ReadFile(t, "../experimenter/examples/lan.xml"), "</rspec>", `<node client_id="third" exclusive="false"><services><execute shell="sh" command="true"/></services></node></rspec>`, 1))
 	p.runOK([]string{"ssh", "third", "hostname"}, "third")
 	as(true).runOK([]string{"up", changed, "--yes"}, "replace  third   its first setup changed: execute 1 of 1, true")
 	as(false).runOK([]string{"ssh", "third", "hostname"}, "third")

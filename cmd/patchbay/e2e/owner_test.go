@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"io/fs"
@@ -82,7 +82,7 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 			args = append(args, "--config", s.dir)
 		}
 		if user == nil { // root, as this process
-			code, out := runCommand(t, args...)
+			code, out := program.Run(t, args...)
 			if code != 0 {
 				t.Errorf("%q: exit status %d\n%s", args, code, out)
 			}

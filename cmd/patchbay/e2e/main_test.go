@@ -1,0 +1,9 @@
+package e2e
+
+import (
+	"testing"
+
+	"patchbay/am/testkit/program"
+)
+
+func TestMain(m *testing.M) { program.Main(m) }
