@@ -407,7 +407,7 @@ func (r *companions) watch(p *supervisor.Process, t *Companion, log *slog.Logger
 		for r.answers(ctx, t) != nil && ctx.Err() == nil {
 			select {
 			case <-ctx.Done():
-			case <-time.After(100 * time.Millisecond):
+			case <-time.After(time.Second):
 			}
 		}
 	}
