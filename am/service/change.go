@@ -60,20 +60,12 @@ func (c *change) checkBusy(v *store.View, slivers ...am.Sliver) error {
 	return nil
 }
 
-// commitOf returns the method that commits c.
-func (s *Service) commitOf(c *change) func(context.Context, credentials.Grant, store.Decision) error {
-	if c.isUrgent {
-		return s.commitUrgent
-	}
-	return s.commit
-}
-
 // run applies the change to each sliver that the call names, in one decision, and commits it with a journal entry
 // if anything has changed. With best effort it fails only if no sliver could be changed, and the outcome has the
 // reasons of the others. The outcome has a report for every sliver that the call names.
 func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 	var out Outcome
-	err := s.commitOf(&c)(ctx, c.grant, func(v *store.View) (store.ChangeSet, error) {
+	decide := func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
 		out = Outcome{}
 		r, err := resolve(v, c.grant, c.targets, c.call.BestEffort)
@@ -139,6 +131,12 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 			err = joinRepeated(&cs, v)
 		}
 		return cs, err
-	})
+	}
+	var err error
+	if isShort := !c.targets.Slice.IsZero() && s.isSmall(c.targets.Slice); !isShort && c.isUrgent {
+		err = s.commitUrgent(ctx, c.grant, decide)
+	} else {
+		err = s.commit(ctx, c.grant, isShort, decide)
+	}
 	return out, s.withHistory(err)
 }

@@ -19,7 +19,7 @@ func TestContendedDecisions(t *testing.T) {
 		want   am.Code
 	}{
 		{"a decision", func(s *Service) func(store.Decision) error {
-			return func(d store.Decision) error { return s.commit(t.Context(), credentials.Grant{}, d) }
+			return func(d store.Decision) error { return s.commit(t.Context(), credentials.Grant{}, false, d) }
 		}, am.ServerBusy},
 		{"an urgent one runs in the commit", func(s *Service) func(store.Decision) error {
 			return func(d store.Decision) error { return s.commitUrgent(t.Context(), credentials.Grant{}, d) }

@@ -151,7 +151,7 @@ func (a *attempt) confirm(ctx context.Context) error {
 		return nil
 	}
 	var next attempt
-	err := a.commit(ctx, a.grant, func(v *store.View) (cs store.ChangeSet, err error) {
+	err := a.commit(ctx, a.grant, false, func(v *store.View) (cs store.ChangeSet, err error) {
 		next = *a // a stays as it is, since the decision may run again
 		if err := next.check(v, false); err != nil {
 			return cs, err

@@ -259,7 +259,7 @@ func (a *attempt) bindOnce(ctx context.Context) error {
 			return a.bind(v)
 		})
 	}
-	return a.commit(ctx, a.grant, func(v *store.View) (cs store.ChangeSet, err error) {
+	return a.commit(ctx, a.grant, a.isShort(), func(v *store.View) (cs store.ChangeSet, err error) {
 		a.cut = shortenedLeases{} // the decision may run again
 		if err := a.check(v, true); err != nil {
 			return cs, err
@@ -298,6 +298,16 @@ func (a *attempt) bindOnce(ctx context.Context) error {
 		}
 		return cs, countChange(&cs, v, a.slice)
 	})
+}
+
+// shortNodes is the maximum number of nodes, and of links, in a request about which the decision is short.
+const shortNodes = 10
+
+// isShort reports whether the decision about the request is short.
+func (a *attempt) isShort() bool {
+	r := a.request
+	return len(r.Nodes) <= shortNodes && len(r.Links) <= shortNodes && len(r.Text()) <= shortBytes && len(r.Expanded) == 0 &&
+		!slices.ContainsFunc(r.Nodes, func(n rspec.Node) bool { return n.Match != nil }) && a.isSmall(a.slice)
 }
 
 // store adds the slivers with their leases to cs: new ones, which it provisions if a.create is set, and kept ones with

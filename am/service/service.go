@@ -193,9 +193,9 @@ func (s *Service) settings() settings {
 // commit runs the decision for the caller of g and stores its changes (see Store.CommitFor). The decision runs again
 // if the settings change. If anything was changed, commit wakes the runner, because there may be a new task or an
 // earlier end of a lease. It fails with ServerBusy if other calls keep changing what a long decision depends on.
-func (s *Service) commit(ctx context.Context, g credentials.Grant, d store.Decision) error {
+func (s *Service) commit(ctx context.Context, g credentials.Grant, isShort bool, d store.Decision) error {
 	changed := false
-	err := s.cfg.Store.CommitFor(ctx, g.Caller().Key(), func(v *store.View) (cs store.ChangeSet, err error) {
+	err := s.cfg.Store.CommitFor(ctx, g.Caller().Key(), isShort, func(v *store.View) (cs store.ChangeSet, err error) {
 		before := s.settings()
 		cs, err = d(v)
 		for err != nil && s.settings() != before { // a refusal must not depend on half of a reload
@@ -215,10 +215,19 @@ func (s *Service) commit(ctx context.Context, g credentials.Grant, d store.Decis
 	return err
 }
 
+// shortBytes is the maximum size of a request, or of the slivers in a slice, about which a decision is short.
+const shortBytes = 16 << 10
+
+// isSmall reports whether a slice has so few slivers that a decision about them is short.
+func (s *Service) isSmall(slice urn.URN) (isSmall bool) {
+	err := s.cfg.Store.Read(func(v *store.View) error { isSmall = v.SliverBytes(slice, nil) <= shortBytes; return nil })
+	return err == nil && isSmall
+}
+
 // commitUrgent does what commit does, for decisions that end something. If others keep changing what such a
 // decision depends on, it runs in the commit.
 func (s *Service) commitUrgent(ctx context.Context, g credentials.Grant, d store.Decision) error {
-	err := s.commit(ctx, g, d)
+	err := s.commit(ctx, g, false, d)
 	if errors.Is(err, store.ErrContended) {
 		if err = s.cfg.Store.Commit(ctx, d); err == nil {
 			s.cfg.Runner.Wake()

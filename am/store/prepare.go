@@ -19,7 +19,7 @@ const (
 	maxAttempts = 8
 	// maxRecent limits the recent operations, and maxRecentBytes their keys and values, in memory. A
 	// decision whose preparation took longer than these is prepared again.
-	maxRecent      = 1 << 14
+	maxRecent      = 1 << 13
 	maxRecentBytes = 16 << 20
 )
 

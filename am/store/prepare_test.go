@@ -69,7 +69,7 @@ func TestPreparedDecisions(t *testing.T) {
 			s := open(t, o)
 			commit(t, s, put(sliver("old", "s", 60)))
 			runs := 0
-			err := s.CommitFor(t.Context(), "alice", func(v *View) (cs ChangeSet, err error) {
+			err := s.CommitFor(t.Context(), "alice", false, func(v *View) (cs ChangeSet, err error) {
 				runs++
 				err = tt.read(v)
 				if runs == 1 {
@@ -124,7 +124,7 @@ func TestLongDecisionsEnd(t *testing.T) {
 	}{{1, maxAttempts, ErrContended}, {time.Hour, 2, nil}} {
 		s := open(t, Options{Short: tt.short})
 		runs := 0
-		err := s.CommitFor(t.Context(), "alice", func(v *View) (cs ChangeSet, err error) {
+		err := s.CommitFor(t.Context(), "alice", false, func(v *View) (cs ChangeSet, err error) {
 			n, err := v.SliversOf(sliceURN("s"))
 			if runs++; tt.want != nil || runs == 1 {
 				commit(t, s, put(sliver(strings.Repeat("x", runs), "s", 5)))
@@ -152,7 +152,7 @@ func TestPreparedErrors(t *testing.T) {
 		{t.Context(), func(*View) (ChangeSet, error) { panic("at night") }, "a decision panicked: at night"},
 		{ended, put(sliver("a", "s", 1)), context.Canceled.Error()},
 	} {
-		if err := s.CommitFor(tt.ctx, "alice", tt.decide); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+		if err := s.CommitFor(tt.ctx, "alice", false, tt.decide); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("got %v, want %s", err, tt.want)
 		}
 	}

@@ -188,7 +188,13 @@ func (s *Store) Commit(ctx context.Context, d Decision) error {
 // The commit only checks that nothing has changed that the decision has read. Else the decision
 // runs again: in the commit if it is short, and otherwise on another view, a few times at most.
 // Then CommitFor returns ErrContended. An error or an empty change set is returned from a view.
-func (s *Store) CommitFor(ctx context.Context, caller string, d Decision) error {
+//
+// If isShort is true, the decision runs in the commit only, as with Commit: where it would have to run again, that
+// is less work.
+func (s *Store) CommitFor(ctx context.Context, caller string, isShort bool, d Decision) error {
+	if isShort {
+		return s.submit(&pending{ctx: ctx, caller: caller, decide: d})
+	}
 	for range maxAttempts {
 		p, err := s.prepare(ctx, d)
 		if err != nil || p.cs.Empty() {
