@@ -24,6 +24,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
 	"patchbay/am/client"
+	"patchbay/am/follow/audit"
 	"patchbay/am/store"
 	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/require"
@@ -376,6 +377,46 @@ func (s *servedSite) checkStore(round int, has map[string]bool) {
 	}
 }
 
+// checkAudit checks that the audit of a site that has ended has each line of each change once, in order.
+func (s *servedSite) checkAudit() {
+	s.t.Helper()
+	last, recorded := "", map[store.Rev]bool{}
+	for text := range strings.Lines(program.ReadFile(s.t, filepath.Join(s.dir, "audit.log"))) {
+		var x audit.Line
+		if err := json.Unmarshal([]byte(text), &x); err != nil || x.Event == "gap" {
+			s.t.Errorf("%s: %v", text, err)
+		}
+		if x.Next == "" || (x.Event == "open" || x.Event == "told") && x.Next >= last { // these repeat the position
+			continue
+		}
+		if x.Next <= last {
+			s.t.Errorf("the position of %s is not after %s", text, last)
+		}
+		last = x.Next
+		rev, _ := store.JournalRev(x.Next)
+		if x.Next == store.Position(rev, 0) {
+			rev--
+		}
+		recorded[rev] = true
+	}
+	st, err := store.Open(filepath.Join(s.dir, "state.db"), store.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer st.Close()
+	err = st.Read(func(v *store.View) error {
+		return v.Journal(func(e am.JournalEntry) bool {
+			if rev, ok := store.JournalRev(e.ID); !ok || !recorded[rev] {
+				s.t.Errorf("the audit lacks %s %s", e.ID, e.Event)
+			}
+			return true
+		})
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // thaw lifts each shutdown as an operator does.
 func (k *killTest) thaw() {
 	for _, b := range k.books {
@@ -453,6 +494,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		t.Errorf("in the end the provider has %v", has)
 	}
 	s.checkStore(rounds, nil)
+	s.checkAudit()
 	t.Logf("killed %d times under load and as often at rest in %v: %d calls answered, of them acknowledged %v", rounds, time.Since(begun).Round(time.Second), k.answered.Load(), k.acks)
 	for _, method := range []string{"Allocate", "CreateSliver", "Provision", "Renew", "Delete", "Change"} {
 		if k.acks[method] == 0 {
