@@ -3,8 +3,8 @@
 // and the transition table. Code, answers, documentation and the advertised state
 // machine all follow that one table.
 //
-// The package is pure: it reads no clock, no disk and no network. All other
-// packages below am use its types.
+// The package is pure: it reads no clock, no disk and no network. Packages
+// that decide or carry out calls use its types.
 //
 //	Slice ──< Sliver ── Desired   the state that methods requested
 //	            │  └─── Observed  the state that the provider last reported

@@ -1,5 +1,5 @@
-// Package api implements the GENI Aggregate Manager API, versions 2 and 3. It converts a
-// decoded XML-RPC call into typed arguments, authorizes the caller, calls the aggregate,
+// Package api implements the GENI Aggregate Manager API, versions 2 and 3. It decodes
+// an XML-RPC call and converts it into typed arguments, authorizes the caller, calls the aggregate,
 // and returns the outcome in the envelope {code, value, output}.
 //
 //	Call ─ method table ─> arguments ─ Authorize ─> Grant ─> Service ─> Outcome ─> envelope
@@ -14,7 +14,7 @@
 // The answer of ListResources is cached: the first call after a change builds the complete
 // body.
 //
-// The package knows neither HTTP nor the store. It implements AM API v2 and v3, all
+// The package knows no HTTP, and of the store only its errors. It implements AM API v2 and v3, all
 // methods, and "Return struct".
 //
 // # Decisions

@@ -1,6 +1,6 @@
 // Package client calls any aggregate manager, as an experimenter's tool does.
-// `patchbay call`, `patchbay demo` and the end-to-end tests use it; the server
-// never imports it.
+// Packages experiment, session and conformance, and so all commands of experimenters and
+// probe, use it; the server never imports it.
 //
 //	Client ── Call ──────> Reply{Code, Detail, AMType, Output, Value, Took}
 //	   └───── Allocate … ─> a typed result and the Reply

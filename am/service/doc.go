@@ -1,20 +1,32 @@
-// Package service implements the methods of the aggregate manager in Go terms. Each
-// method takes a Grant, decides on the store's data, commits, and returns an Outcome.
+// Package service implements the methods of the aggregate manager in Go terms. A
+// method of the API about slices takes a Grant, decides on the store's data, commits, and returns
+// an Outcome. ManifestOf, Inspect and Preview are for the site itself: they take no Grant, and only
+// read.
 //
 // A method stores the desired state of slivers (Desired, Generation) and a task, and
 // wakes the runner. The runner stores the results, and Status and Describe read only the
 // store. A method never waits for a provider, with one exception: a provider may want a
 // dry run before a reservation is confirmed (Prober). A decision never waits.
 //
-//	Grant, Targets ─ resolve ─> slivers ─ am.Next, binder.Bind ─> ChangeSet ─> Commit ─> Outcome
+//	Grant, Targets ─ resolve ─> slivers ─ am.Next, binder.Bind ─> ChangeSet ─> CommitFor ─> Outcome
 //
 // SetInventory replaces the inventory between two writes. A decision that has seen the older inventory
-// runs again, so each change depends on one inventory. The record of a sliver keeps what was reserved, even if the inventory
-// changes later.
+// runs again, so each change depends on one inventory. The record of a sliver keeps what was reserved,
+// even if the inventory changes later.
 //
 // No method acts on a sliver before Grant.Over has confirmed the right to its slice; most
-// methods call it in resolve. A file holds one method, or two similar ones. The package
-// implements AM API v3, "API operations".
+// methods call it in resolve. A file holds one method, or two similar ones. These have more files:
+//
+//	reserve.go                 Allocate and CreateSliver: attempt, its parts and its decision
+//	expand.go, definitions.go  the templates of the request
+//	held.go, newsliver.go      what the slice has already, and the new slivers
+//	setup.go, playbook.go      the steps of the slivers
+//	dryrun.go, inplace.go      the dry run, and changes of existing nodes
+//	notices.go, wishes.go      notices in the answer
+//	resolve.go, change.go      for methods that change slivers: which ones a call names, and the
+//	                           change of all of them or none
+//
+// The package implements AM API v3, "API operations".
 //
 // # Decisions
 //

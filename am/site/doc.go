@@ -16,6 +16,13 @@
 //	endpoints.go             the handlers of the admin socket
 //	maintenanceorder.go,
 //	authorityorder.go        orders that also work without a server
+//	authority.go             the trial authority of the site
+//	providers.go             the providers of the site, opened when they appear
+//	preview.go, library.go   compile sources for the site, and preview requests without its store
+//	found.go                 the inventory, with what providers have found
+//	metrics.go,
+//	remotemetrics.go         numbers for monitors
+//	serverprocess.go         the process that serves the site
 //	companion*.go, nodelock.go  services of providers, which run while the site is served
 //
 // # Decisions

@@ -1,12 +1,12 @@
 // Package store keeps the records of the aggregate in one bbolt file: slices,
 // slivers, requests, tasks and the journal. A change is a Decision: a pure
 // function from a View to a ChangeSet. One goroutine, the committer, collects the
-// waiting decisions into a group, in which callers take turns. It runs the group in
-// one write transaction. Each decision reads that transaction, so it sees the
-// accepted changes of the earlier decisions; a decision that fails writes nothing.
+// waiting changes into a group, in which callers take turns, and writes the group in
+// one transaction. A decision of Commit reads that transaction, so it sees the
+// accepted changes of the earlier ones; a decision that fails writes nothing.
 // The committer answers all callers when the transaction is on the disk. If the commit
-// fails, nothing has changed, and each caller gets ErrNotCommitted. If only one
-// caller commits, its decision is written at once.
+// fails, each caller gets ErrNotCommitted, and nothing has changed unless the error also
+// wraps ErrInDoubt. If only one caller commits, its change is written at once.
 //
 //	Commit(decision) ─────────────────────────┐  group   ┌─ decide ─> ChangeSet ─> transaction
 //	Commit(decision) ─────────────────────────┼────────> ┤   …
@@ -14,12 +14,13 @@
 //	                       ^                                  ├ failed ─> ErrNotCommitted
 //	                       └──────────────────────────────────┴ what it has read changed, if it is long
 //
-// CommitFor runs a decision on a view first. The commit then checks whether what the decision has read is
-// unchanged, and does not run the decision again if it is.
+// A decision of CommitFor has run before on a view, unless the caller says that it is short. It runs
+// again only if what it has read has changed.
 //
 // Calls go one way: Store (store.go) → committer (committer.go, queue.go) → database
-// (database.go) → reader (reader.go), file.go and pages.go. No transaction of bbolt
-// leaves this package. The buckets, changed only together with the number of the schema:
+// (database.go) → reader (reader.go), file.go and pages.go. Decisions of CommitFor run in
+// prepare.go, calendar.go has the calendar, and changes.go what followers read. No transaction
+// of bbolt leaves this package. The buckets, changed only together with the number of the schema:
 //
 //	v1/meta        schema, revision, site, identity of the file
 //	v1/slices      slice URN             → am.Slice

@@ -2,6 +2,7 @@
 // of an aggregate.
 //
 //	request, request before, slivers ── Compare ──> Plan
+//	Plan ── Experiment.Preview ──> asks the aggregate, before nodes are deleted, if it can do so
 //	Plan ── Experiment.Clear ──> Delete, and waits until the slivers no longer exist
 //	Plan ── Experiment.Allocate ──> Allocate, which also changes nodes in place
 //	slice ── Experiment.Run ──> Provision … geni_start, and waits

@@ -8,6 +8,6 @@
 // A Caller has the certificate, the keys and the credentials that a call needs. An Authority is
 // the server where a user has logged in, and which issues credentials.
 //
-// The package prints nothing but messages about what it waits for or creates, and knows no flags:
-// cmd/patchbay has those.
+// The package prints nothing but messages about what it waits for or creates. It defines no flags,
+// but its errors name those of cmd/patchbay.
 package session

@@ -2,7 +2,7 @@ package document
 
 import "patchbay/cmd/patchbay/command"
 
-// Commands returns the commands that read or judge documents.
+// Commands returns the commands that read documents or judge aggregates.
 func Commands() []command.Command {
 	return []command.Command{
 		{Use: "probe [URL]", Short: "Check what an aggregate manager keeps of its specifications", Long: probeLong, Options: &probeOptions{}, Arguments: command.SomeOf(), Example: `  patchbay probe https://am.example.org:8443/am/3.0 --user alice --slice empty

@@ -1,3 +1,4 @@
 // Package inside configures a node of a cluster, inside the node: host name, accounts, host keys
-// and the addresses of links. The provider pushes this executable into the node and runs it there.
+// and the addresses of links. The executable is in the template of which the node is a copy. The
+// provider runs it in the node.
 package inside

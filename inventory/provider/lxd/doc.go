@@ -21,6 +21,24 @@
 // host keys (package inside) and to run the steps of a setup (package setup). The journal of the steps
 // is in the instance's configuration: [setupNode].
 //
+// # One node, from a set to the login
+//
+// After each step it says what follows if the process is killed there.
+//
+//   - [Run] is NAME.prov, with the rights of the AM's user. It writes NAME.nodes/ID.json, then answers.
+//     The file exists or not, and the AM calls again.
+//   - [Work] is the worker, one for a provider. It looks at the instance and takes the next step. The
+//     next call starts another worker.
+//   - [worker.create] makes LXD copy the member's template: a stopped instance with the image, the
+//     program and its boot service ([worker.template]). An instance that has never run is made anew.
+//   - [worker.configure] starts the node, and runs the program inside with the configuration as its
+//     input. It is done again, since the file of the first step still exists.
+//   - Main of package inside, in the node, writes accounts, host keys and addresses before the SSH
+//     server starts, and waits for it. It is done again.
+//   - [worker.adjust] records in the instance what differs, which ends the work. It is done again.
+//   - [worker.runSteps] runs the steps of the setup, after [worker.awaitPeers]. Each step is in the
+//     instance's configuration before it begins. It continues in the node.
+//
 // # Decisions
 //
 //   - links: a link takes a bridge from a pool, because the cluster makes and removes networks only
