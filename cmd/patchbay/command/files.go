@@ -64,13 +64,13 @@ func ToTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// Confirmed reports whether the answer is yes. If the input or output is not a terminal, it
-// returns true and asks nothing.
+// Confirmed asks, and reports whether the answer is yes. If the input or output is not a terminal, it
+// returns true without asking.
 func Confirmed(input *os.File, output io.Writer, question string) bool {
 	return !ToTerminal(input) || !ToTerminal(output) || AnswersYes(input, output, question)
 }
 
-// AnswersYes accepts y and yes.
+// AnswersYes asks, and reports whether the answer is y or yes.
 func AnswersYes(in io.Reader, out io.Writer, question string) bool {
 	fmt.Fprint(out, question)
 	const most = 100 // bytes of an answer
@@ -82,7 +82,7 @@ func AnswersYes(in io.Reader, out io.Writer, question string) bool {
 	return false
 }
 
-// ShownOn removes control characters only if w is a terminal.
+// ShownOn returns the document, without control characters if w is a terminal.
 func ShownOn(w io.Writer, document string) string {
 	if ToTerminal(w) {
 		return display.Printable(document)

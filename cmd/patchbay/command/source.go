@@ -61,13 +61,13 @@ func (f *SourceFlags) Validate() error {
 	return nil
 }
 
-// Compile prints warnings. If the source has mistakes, it prints them, too, and returns an
-// ExitError.
+// Compile compiles a source, stores the result in f.Result, and prints its warnings. At a terminal, it
+// asks for missing parameters. If the source has mistakes, it prints them and returns an ExitError.
 func (f *SourceFlags) Compile(c Console, name string, text []byte, o compile.Options) (*compile.Result, error) {
 	if len(f.Set) > 0 && compile.Language(text) == compile.Blueprint {
 		return nil, errors.New("--set is for parameters of RADL, and this is a blueprint")
 	}
-	f.ask(c, text)
+	f.askParameters(c, text)
 	err := f.WithFiles(name, o, func(o compile.Options) (err error) {
 		f.Result, err = compile.Compile(text, o)
 		return err
@@ -115,9 +115,10 @@ func (f *SourceFlags) ListSent(c Console, name string) error {
 	return t.Flush("")
 }
 
-// Check reports mistakes of the text as compile does.
+// Check prints the mistakes that compile.Check finds in a source, and then returns an ExitError. At a
+// terminal, it asks for missing parameters.
 func (f *SourceFlags) Check(c Console, name string, text []byte) error {
-	f.ask(c, text)
+	f.askParameters(c, text)
 	return f.report(c, name, compile.Check(text, compile.Options{Parameters: f.Values}))
 }
 
@@ -148,8 +149,9 @@ func (f *SourceFlags) report(c Console, name string, err error) error {
 	return err
 }
 
-// ask asks for the missing parameters of a source, if there is a terminal.
-func (f *SourceFlags) ask(c Console, text []byte) {
+// askParameters asks for the missing parameters of a source, if there is a terminal, and adds them to
+// f.Values.
+func (f *SourceFlags) askParameters(c Console, text []byte) {
 	if !ToTerminal(os.Stdin) || !ToTerminal(c.Err) {
 		return
 	}
@@ -191,7 +193,8 @@ func printProblem(w io.Writer, name, place, severity, text string) {
 // problemInTemplate matches a line of an aggregate's answer about the only template of a request.
 var problemInTemplate = regexp.MustCompile(`(?m)^template(?: line (\d+:\d+))?: (.*)$`)
 
-// PrintFromTemplate prints what an aggregate's answer says about a source, and reports whether it says anything.
+// PrintFromTemplate prints the problems of a source that an aggregate's answer names, and reports
+// whether there are any.
 func PrintFromTemplate(w io.Writer, name, severity, output string) bool {
 	list := problemInTemplate.FindAllStringSubmatch(output, -1)
 	for _, x := range list {

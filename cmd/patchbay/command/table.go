@@ -27,7 +27,7 @@ type Table struct {
 // Head sets the heading.
 func (t *Table) Head(names ...string) { t.heading = names }
 
-// Row accepts any text. It removes line ends and control characters.
+// Row adds a row of any texts. It removes line ends and control characters.
 func (t *Table) Row(cells ...string) {
 	for i, c := range cells {
 		if cells[i] = display.Line(c); c == "" && t.Dash && i < len(cells)-1 {
@@ -37,7 +37,7 @@ func (t *Table) Row(cells ...string) {
 	t.Rows = append(t.Rows, cells)
 }
 
-// Flush prints emptyText if the table has no rows.
+// Flush prints the table, or emptyText if it has no rows.
 func (t *Table) Flush(emptyText string) error {
 	if len(t.Rows) == 0 {
 		_, err := fmt.Fprintln(t.Out, emptyText)
