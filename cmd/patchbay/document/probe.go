@@ -157,8 +157,9 @@ func (o *probeOptions) readOmniConfigs(flags *session.Selection) error {
 	return nil
 }
 
-// credentials adds what the paths hold. If the user has logged in at an authority, it creates a
-// slice for the probe.
+// credentials adds the certificate and the credentials of the user, whose files are at the paths, and
+// of the slice. If the user has logged in at an authority, it creates a slice for the probe, unless
+// --slice or --read-only is given. It reads the new credential and removes its file.
 func (o *probeOptions) credentials(ctx context.Context, paths []string, config *conformance.Config) error {
 	me, err := session.ReadCaller(paths, "")
 	if err != nil {
@@ -173,10 +174,10 @@ func (o *probeOptions) credentials(ctx context.Context, paths []string, config *
 	slice := o.Slice
 	for _, dir := range me.Folders {
 		x, err := session.OpenAuthority(dir)
-		if x == nil || err != nil || o.Authority {
-			if err != nil {
-				return err
-			}
+		if err != nil {
+			return err
+		}
+		if x == nil || o.Authority {
 			continue
 		}
 		defer x.Close()
@@ -252,6 +253,8 @@ func (o *probeOptions) progress(c command.Console) func(string, int, int) {
 	}
 }
 
+// print prints the report, and writes it to the file of --junit. It returns an ExitError if something is
+// broken or was not deleted.
 func (o *probeOptions) print(c command.Console, url string, r *conformance.Report, took time.Duration) error {
 	if o.JUnit != "" {
 		text, err := junit(url, r)
@@ -281,6 +284,8 @@ func (o *probeOptions) print(c command.Console, url string, r *conformance.Repor
 	return nil
 }
 
+// printTable prints a line for each check, and one line for more than three checks in a row that were
+// not tried for the same reason.
 func (o *probeOptions) printTable(c command.Console, r *conformance.Report, took time.Duration) error {
 	colours := map[conformance.Verdict]string{conformance.Kept: "\x1b[32m", conformance.Broken: "\x1b[31m"}
 	paint := command.ToTerminal(c.Out) && os.Getenv("NO_COLOR") == ""
