@@ -39,7 +39,8 @@ With omni (https://github.com/GENI-NSF/geni-tools), perhaps installed as omni.py
   om delete %[7]s
 `
 
-// bundle always returns the same zip for the same files.
+// bundle returns a zip with the files that a user needs on another machine, and instructions. It always
+// returns the same zip for the same files, so all times in it are those of files.
 func bundle(t *userfolder.Trial, u *userfolder.User) ([]byte, error) {
 	request := filepath.Join(t.Dir, site.RequestName)
 	files := []string{u.Path("cert.pem"), u.Path("key.pem"), u.Path("usercred.xml"), filepath.Join(u.Dir, u.PublicKeys()), filepath.Join(u.Dir, userfolder.AggregateName)}
@@ -54,7 +55,7 @@ func bundle(t *userfolder.Trial, u *userfolder.User) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
-	var made time.Time
+	var readmeTime time.Time // that of the first file
 	for _, file := range files {
 		info, err := os.Stat(file)
 		if err != nil {
@@ -68,8 +69,8 @@ func bundle(t *userfolder.Trial, u *userfolder.User) ([]byte, error) {
 		if filepath.Base(filepath.Dir(file)) == userfolder.SlicesDir {
 			name = path.Join(userfolder.SlicesDir, name)
 		}
-		if made.IsZero() {
-			made = info.ModTime()
+		if readmeTime.IsZero() {
+			readmeTime = info.ModTime()
 		}
 		if err := pack(z, site.File{Name: path.Join(u.Name, name), Content: text, Mode: 0o600}, info.ModTime()); err != nil {
 			return nil, err
@@ -78,7 +79,7 @@ func bundle(t *userfolder.Trial, u *userfolder.User) ([]byte, error) {
 	readme := readme(t, u, own, userfolder.FileExists(request))
 	for _, f := range []site.File{{Name: "omni_config", Content: t.OmniConfig(u, ""), Mode: 0o644}, {Name: "README.txt", Content: readme, Mode: 0o644}} {
 		f.Name = path.Join(u.Name, f.Name)
-		if err := pack(z, f, made); err != nil {
+		if err := pack(z, f, readmeTime); err != nil {
 			return nil, err
 		}
 	}
@@ -96,6 +97,7 @@ func pack(z *zip.Writer, f site.File, modified time.Time) error {
 	return err
 }
 
+// readme returns the instructions in a bundle.
 func readme(t *userfolder.Trial, u *userfolder.User, userSlices []string, hasRequest bool) []byte {
 	keys, more := u.File("key.pem")+" and id_ed25519 are private keys", ""
 	if len(u.SSHKey) == 0 {

@@ -28,14 +28,15 @@ type classUser struct {
 	slice string // "" for none
 }
 
-// makeClass creates nothing if the input for any user has a mistake.
+// makeClass creates or renews the users of a class, with their slices and bundles, and prints a table of
+// them. It creates nothing if the input for any user has a mistake.
 func (o *userOptions) makeClass(t *userfolder.Trial, c command.Console) error {
 	now := time.Now()
-	class, err := o.members()
+	class, err := o.readClass()
 	if err != nil {
 		return err
 	}
-	if wrong := o.check(t, class); len(wrong) > 0 {
+	if wrong := o.completeClass(t, class); len(wrong) > 0 {
 		for _, w := range wrong {
 			fmt.Fprintln(c.Err, display.Printable(w))
 		}
@@ -53,7 +54,7 @@ func (o *userOptions) makeClass(t *userfolder.Trial, c command.Console) error {
 	done := &command.Table{Out: c.Out, Dash: true, Wide: true}
 	done.Head("USER", "LOGIN", "SLICE", "FILE", "DONE")
 	for _, m := range class {
-		if err := o.makeMember(t, m, expires, now, done); err != nil {
+		if err := o.makeUser(t, m, expires, now, done); err != nil {
 			return errors.Join(done.Flush("Nothing was created."), fmt.Errorf("%s: %w; correct that and repeat the command", m.name, err))
 		}
 	}
@@ -66,8 +67,10 @@ func (o *userOptions) makeClass(t *userfolder.Trial, c command.Console) error {
 	return nil
 }
 
-func (o *userOptions) makeMember(t *userfolder.Trial, m classUser, expires, now time.Time, done *command.Table) error {
-	var what []string
+// makeUser creates what is missing of a user, their slice and their bundle. With --renew, it also writes
+// fresh credentials. It adds a row to the table done.
+func (o *userOptions) makeUser(t *userfolder.Trial, m classUser, expires, now time.Time, done *command.Table) error {
+	var changes []string
 	isNew := !t.HasUser(m.name)
 	u, made, err := t.WriteUserWithKeys(m.name, m.keys, o.Renew, now)
 	if err != nil {
@@ -75,15 +78,15 @@ func (o *userOptions) makeMember(t *userfolder.Trial, m classUser, expires, now 
 	}
 	switch {
 	case isNew:
-		what = append(what, "created")
+		changes = append(changes, "created")
 	case made:
-		what = append(what, "changed")
+		changes = append(changes, "changed")
 	}
 	if m.slice != "" && (o.Renew || !hasCredential(u, m.slice, now)) {
 		if _, _, _, err := t.WriteSlice(m.slice, u.Name, expires, now); err != nil {
 			return err
 		}
-		what = append(what, "slice")
+		changes = append(changes, "slice")
 	}
 	file := ""
 	if o.Bundle != "" {
@@ -96,13 +99,13 @@ func (o *userOptions) makeMember(t *userfolder.Trial, m classUser, expires, now 
 			if err := site.ReplaceFile(file, packed, 0o600); err != nil {
 				return err
 			}
-			what = append(what, "file")
+			changes = append(changes, "file")
 		}
 	}
-	if len(what) == 0 {
-		what = []string{"nothing new"}
+	if len(changes) == 0 {
+		changes = []string{"nothing new"}
 	}
-	done.Row(u.Name, loginOf(u.URN), m.slice, file, strings.Join(what, ", "))
+	done.Row(u.Name, loginOf(u.URN), m.slice, file, strings.Join(changes, ", "))
 	return nil
 }
 
@@ -116,7 +119,8 @@ func hasCredential(u *userfolder.User, slice string, now time.Time) bool {
 	return err == nil && now.Before(c.Expires)
 }
 
-func (o *userOptions) members() (class []classUser, err error) {
+// readClass returns the users of the arguments, or of the file of --list.
+func (o *userOptions) readClass() (class []classUser, err error) {
 	if o.List == "" {
 		for _, name := range o.Names {
 			class = append(class, classUser{place: name, name: name, key: o.SSHKey})
@@ -198,8 +202,8 @@ func readCSV(file string, text []byte) (class []classUser, err error) {
 	}
 }
 
-// check sets the SSH keys and the slice of each user of a class, and returns all mistakes.
-func (o *userOptions) check(t *userfolder.Trial, class []classUser) (wrong []string) {
+// completeClass sets the SSH keys and the slice of each user of a class, and returns all mistakes.
+func (o *userOptions) completeClass(t *userfolder.Trial, class []classUser) (wrong []string) {
 	users, owned := map[string]string{}, map[string]string{} // places by name
 	for i := range class {
 		m := &class[i]

@@ -79,7 +79,7 @@ func (o *authorityOptions) Validate(args []string) error {
 			hint = "; did you mean " + near + "?"
 		}
 		return fmt.Errorf("there is no action %q%s", o.action, hint)
-	case slices.Contains(authorityActions[:3], o.action):
+	case slices.Contains(authorityActions[:3], o.action): // the lists
 		return command.NoArguments(o.args)
 	case o.action != "project" && (o.Lead != "" || o.Remove):
 		return errors.New("--lead and --remove belong to: patchbay authority project NAME")
@@ -102,13 +102,13 @@ func (o *authorityOptions) Run(ctx context.Context, c command.Console) error {
 	now := time.Now()
 	switch o.action {
 	case "members":
-		return o.members(t, c)
+		return o.printMembers(t, c)
 	case "slices":
 		list, err := t.Slices()
-		return errors.Join(err, o.groups(c, list, "There are no slices."))
+		return errors.Join(err, o.printGroups(c, list, "There are no slices."))
 	case "projects":
 		list, err := t.Projects()
-		return errors.Join(err, o.groups(c, list, "There are no projects."))
+		return errors.Join(err, o.printGroups(c, list, "There are no projects."))
 	case "invite":
 		return o.invite(t, c, now)
 	case "remove":
@@ -119,7 +119,7 @@ func (o *authorityOptions) Run(ctx context.Context, c command.Console) error {
 	return o.setRole(t, c)
 }
 
-func (o *authorityOptions) members(t *userfolder.Trial, c command.Console) error {
+func (o *authorityOptions) printMembers(t *userfolder.Trial, c command.Console) error {
 	list, err := t.Members(o.All)
 	if err != nil {
 		return err
@@ -152,7 +152,8 @@ func encodeLines[T any](w io.Writer, list []T) error {
 	return nil
 }
 
-func (o *authorityOptions) groups(c command.Console, list []authority.Group, empty string) error {
+// printGroups prints slices or projects, with their members. Without any, it prints emptyText.
+func (o *authorityOptions) printGroups(c command.Console, list []authority.Group, emptyText string) error {
 	if o.JSON {
 		return encodeLines(c.Out, list)
 	}
@@ -173,7 +174,7 @@ func (o *authorityOptions) groups(c command.Console, list []authority.Group, emp
 		}
 		done.Row(name, expires, strings.Join(members, ", "))
 	}
-	return done.Flush(empty)
+	return done.Flush(emptyText)
 }
 
 func (o *authorityOptions) invite(t *userfolder.Trial, c command.Console, now time.Time) error {
@@ -198,7 +199,7 @@ func (o *authorityOptions) invite(t *userfolder.Trial, c command.Console, now ti
 	return nil
 }
 
-// remove also adds the members to the deny list, so that the site refuses their credentials.
+// remove removes members, and adds them to the deny list, so that the site refuses their credentials.
 func (o *authorityOptions) remove(t *userfolder.Trial, c command.Console) error {
 	for _, name := range o.args {
 		if err := t.Remove(name); err != nil {
