@@ -104,7 +104,8 @@ func (o *backupOptions) Run(ctx context.Context, c command.Console) (err error) 
 // authoritySuffix ends the name of the file with the state of the trial authority.
 const authoritySuffix = ".authority"
 
-// backUpAuthority replaces the file of an interrupted backup.
+// backUpAuthority writes the state of the trial authority, if there is one, beside the backup. It
+// replaces an existing file, which is of an interrupted backup.
 func (o *backupOptions) backUpAuthority(ctx context.Context, config *site.Config) error {
 	if !userfolder.FileExists(filepath.Join(filepath.Dir(config.Origin.File), authority.FileName)) {
 		return nil
@@ -127,7 +128,8 @@ func noteBackup(config *site.Config, stderr io.Writer) {
 	}
 }
 
-// checkPlace refuses an existing FILE without --force.
+// checkPlace refuses the database itself as FILE, anything but a regular file, and an existing FILE
+// without --force.
 func (o *backupOptions) checkPlace(c *site.Config) error {
 	info, err := os.Stat(o.file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,16 +154,17 @@ func (o *backupOptions) existsError() error {
 	return fmt.Errorf("%s exists already; name another file, or overwrite it with --force", o.file)
 }
 
-// publish renames the temporary file durably.
+// publish gives the temporary file its name, durably. Without --force, it fails if that file exists.
 func (o *backupOptions) publish(temporary string) error {
-	err := os.ErrExist
+	needsRename := o.Force
 	if !o.Force {
-		// link, unlike rename, does not overwrite; some file systems have no links.
-		if err = os.Link(temporary, o.file); errors.Is(err, fs.ErrExist) {
+		err := os.Link(temporary, o.file) // unlike a rename, it does not overwrite
+		if errors.Is(err, fs.ErrExist) {
 			return o.existsError()
 		}
+		needsRename = err != nil // some file systems have no links
 	}
-	if err != nil {
+	if needsRename {
 		if err := os.Rename(temporary, o.file); err != nil {
 			return err
 		}
@@ -169,7 +172,7 @@ func (o *backupOptions) publish(temporary string) error {
 	return file.SyncFolder(filepath.Dir(o.file))
 }
 
-// takeBackup also checks the copy.
+// takeBackup copies the database into f, and checks the copy.
 func takeBackup(ctx context.Context, c *site.Config, f *os.File) (*store.Report, error) {
 	err := site.Connect(c).Stream(ctx, "/backup", f)
 	if err == nil {
@@ -198,8 +201,8 @@ func backupLine(r *store.Report) string {
 
 const unfinished = "patchbay-backup-unfinished-"
 
-// newBackup locks the file, so that other commands do not remove it. The lock is shared,
-// since the check of the copy also locks the file.
+// newBackup creates the temporary file of a backup, and locks it, so that other commands do not remove
+// it. The lock is shared, since the check of the copy also locks the file.
 func newBackup(folder string) (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(folder, unfinished+"*")
@@ -208,8 +211,8 @@ func newBackup(folder string) (*os.File, error) {
 		}
 		// An error means that the file system has no locks. Then no other command can lock
 		// the file either, and so none removes it.
-		locked := syscall.Flock(int(f.Fd()), syscall.LOCK_SH)
-		if locked != nil || isAt(f, f.Name()) {
+		lockErr := syscall.Flock(int(f.Fd()), syscall.LOCK_SH)
+		if lockErr != nil || isAt(f, f.Name()) {
 			return f, nil
 		}
 		f.Close() // another command removed the file before the lock

@@ -164,19 +164,21 @@ func (o *initOptions) start(dir, helper, serveLine string) string {
 	return fmt.Sprintf(text, display.AsRoot(helper, "doctor"), up, serveLine)
 }
 
+// publicURL returns the URL at which clients reach the site.
+func (o *initOptions) publicURL(ctx context.Context) string {
+	return cmp.Or(o.PublicURL, site.PublicURLOf(ctx, o.Listen))
+}
+
 // isLoopback reports whether only this host can reach the site.
 func (o *initOptions) isLoopback(ctx context.Context) bool {
-	u, err := url.Parse(cmp.Or(o.PublicURL, site.PublicURLOf(ctx, o.Listen)))
+	u, err := url.Parse(o.publicURL(ctx))
 	return err == nil && site.IsLoopbackName(u.Hostname())
 }
 
 // clientsAt returns a note with the site's URL, and a warning if other machines cannot
 // reach it.
 func (o *initOptions) clientsAt(ctx context.Context) string {
-	public := o.PublicURL
-	if public == "" {
-		public = site.PublicURLOf(ctx, o.Listen)
-	}
+	public := o.publicURL(ctx)
 	u, err := url.Parse(public)
 	switch {
 	case err != nil || u.Port() == "0":

@@ -58,6 +58,7 @@ func (o *reloadOptions) Run(ctx context.Context, c command.Console) error {
 	return nil
 }
 
+// printReload prints what has changed, and the new consequences for slivers.
 func printReload(out io.Writer, r *site.ReloadReport) {
 	if r.Clock != "" {
 		fmt.Fprintf(out, "Leases follow the host's clock again: it is %s.\n", r.Clock)

@@ -157,7 +157,7 @@ func (o *restoreOptions) compare(c command.Console, config *site.Config, r *stor
 	var d difference
 	if present != nil {
 		d, err = differenceOf(r, present)
-		if broken = present.Err(); err != nil && broken == nil {
+		if broken = present.Err(); err != nil && broken == nil { // reading it may find damage
 			return 0, err
 		}
 	}
@@ -181,8 +181,7 @@ func (o *restoreOptions) compare(c command.Console, config *site.Config, r *stor
 	return max(after, d.revision), nil
 }
 
-// updateAudit adds the restore to the audit at once, not only at the next start of the
-// server.
+// updateAudit adds the restore to the audit now. Otherwise, the next start of the server would add it.
 func updateAudit(c *site.Config) error {
 	s, err := c.OpenState()
 	if err != nil {
@@ -208,6 +207,7 @@ type difference struct {
 	lifted   []string  // slices in both, shut down since the backup
 }
 
+// differenceOf compares the slices and slivers of a backup with those of the present database.
 func differenceOf(r *store.Restoration, present *store.Store) (d difference, err error) {
 	slices, slivers := map[string]bool{}, map[string]bool{} // the backup's slices, true if shut down, and slivers
 	err = r.Read(func(v *store.View) error {
@@ -219,14 +219,14 @@ func differenceOf(r *store.Restoration, present *store.Store) (d difference, err
 	if err != nil {
 		return d, err
 	}
-	there := map[string]bool{}
+	current := map[string]bool{} // slivers of the present database
 	err = present.Read(func(v *store.View) error {
 		d.revision = v.Revision()
 		err := v.Slices(func(s am.Slice) bool {
-			switch down, has := slices[s.URN.Key()]; {
-			case !has:
+			switch wasShutDown, isInBackup := slices[s.URN.Key()]; {
+			case !isInBackup:
 				d.slices = append(d.slices, s.URN.String())
-			case !down && !s.Shutdown.IsZero():
+			case !wasShutDown && !s.Shutdown.IsZero():
 				d.lifted = append(d.lifted, s.URN.String())
 			}
 			return true
@@ -235,7 +235,7 @@ func differenceOf(r *store.Restoration, present *store.Store) (d difference, err
 			return err
 		}
 		return v.Slivers(func(s am.Sliver) bool {
-			there[s.URN.Key()] = true
+			current[s.URN.Key()] = true
 			switch {
 			case !slivers[s.URN.Key()]:
 				d.slivers = append(d.slivers, sliverLine(&s))
@@ -250,7 +250,7 @@ func differenceOf(r *store.Restoration, present *store.Store) (d difference, err
 	}
 	err = r.Read(func(v *store.View) error {
 		return v.Slivers(func(s am.Sliver) bool {
-			if !there[s.URN.Key()] {
+			if !current[s.URN.Key()] {
 				d.back = append(d.back, sliverLine(&s))
 			}
 			return true
