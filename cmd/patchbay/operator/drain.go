@@ -104,9 +104,10 @@ func (o *drainOptions) Run(ctx context.Context, c command.Console) error {
 	return err
 }
 
-// changeMaintenance also prints the warning of the result.
-func changeMaintenance(ctx context.Context, c command.Console, config *site.Config, o site.MaintenanceOrder) (site.MaintenanceResult, bool, error) {
-	r, served, err := site.ChangeMaintenance(ctx, config, o)
+// changeMaintenance carries out an order, and prints the warning of the result. served is false if no
+// server runs.
+func changeMaintenance(ctx context.Context, c command.Console, config *site.Config, o site.MaintenanceOrder) (r site.MaintenanceResult, served bool, err error) {
+	r, served, err = site.ChangeMaintenance(ctx, config, o)
 	if r.Warning != "" {
 		fmt.Fprintln(c.Err, "patchbay: "+display.Printable(r.Warning))
 	}
@@ -126,6 +127,7 @@ func reportLifted(c command.Console, r *site.MaintenanceResult) error {
 	return nil
 }
 
+// listHolders lists the slivers that stay on the named components, which are drained.
 func (o *drainOptions) listHolders(ctx context.Context, c command.Console, config *site.Config, names []string) error {
 	t := newTable(c.Out, &listOptions{}, config.Now(ctx))
 	t.Head("NODE", "SLICE", "SLIVERS", "LAST END", "USERS")
@@ -151,6 +153,7 @@ func (o *drainOptions) listHolders(ctx context.Context, c command.Console, confi
 	return t.Flush("They have no slivers.")
 }
 
+// show lists all drained components.
 func (o *drainOptions) show(ctx context.Context, c command.Console, config *site.Config) error {
 	t := newTable(c.Out, &listOptions{}, config.Now(ctx))
 	t.Head("NODE", "SLIVERS", "SINCE", "REMARK")

@@ -111,7 +111,7 @@ const listLong = `
 It works with and without a running server. For PATTERN and TIME see: patchbay help
 patterns. --json prints one JSON object a line; the names of its fields do not change.`
 
-// readTimes takes durations as relative to now.
+// readTimes sets the times of the filter. Durations are relative to now.
 func (o *listOptions) readTimes(now time.Time) (err error) {
 	if o.since != "" {
 		if o.filter.Since, err = parsePast("--since", o.since, now); err != nil {

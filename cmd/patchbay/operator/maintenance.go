@@ -85,6 +85,7 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 	return o.readTimes(time.Now()) // and again when the site's time is known
 }
 
+// readTimes sets the beginning and end of the planned maintenance.
 func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
 	w, now := &o.order, now.UTC().Truncate(time.Second)
 	if w.From, err = parseFuture("--from", o.From, now); err != nil {
@@ -135,7 +136,7 @@ func (o *maintenanceOptions) Run(ctx context.Context, c command.Console) error {
 	return nil
 }
 
-// reportAdded also prints the slices whose leases end after the window begins.
+// reportAdded prints the planned maintenance, and the slices whose leases end after it begins.
 func reportAdded(c command.Console, r *site.MaintenanceResult) {
 	w := r.Window
 	fmt.Fprintf(c.Out, "Maintenance %d is planned, of %s, from %s until %s.\n", r.Number, site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339))
@@ -151,7 +152,7 @@ func reportAdded(c command.Console, r *site.MaintenanceResult) {
 	}
 }
 
-// list numbers the planned windows from 1.
+// list prints the planned windows, numbered from 1.
 func (o *maintenanceOptions) list(ctx context.Context, c command.Console, config *site.Config) error {
 	s, _, err := site.ReadMaintenanceState(ctx, config)
 	if err != nil {

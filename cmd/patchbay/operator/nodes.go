@@ -164,7 +164,7 @@ func nodeRemark(n *operate.Node) string {
 	return strings.Join(parts, "; ")
 }
 
-// showOrphans needs a served site.
+// showOrphans lists the orphans. It fails if no server runs.
 func (o *nodesOptions) showOrphans(ctx context.Context, c command.Console) error {
 	config, err := o.site.Read()
 	if err != nil {

@@ -114,7 +114,7 @@ func (o *releaseOptions) confirm(ctx context.Context, c command.Console, config 
 	return nil
 }
 
-// releaseOrphans needs a served site.
+// releaseOrphans removes the orphans that the arguments name. It fails if no server runs.
 func (o *releaseOptions) releaseOrphans(ctx context.Context, c command.Console, config *site.Config) error {
 	var done []site.OrphanResult
 	_, err := site.Connect(config).Order(ctx, "/orphans", site.OrphanOrder{Resources: o.order.Targets, Text: o.order.Text, Operator: audit.Operator()}, &done)
@@ -124,7 +124,7 @@ func (o *releaseOptions) releaseOrphans(ctx context.Context, c command.Console, 
 	if err != nil {
 		return err
 	}
-	wrong, going := 0, 0
+	wrong, pending := 0, 0
 	for _, d := range done {
 		what := fmt.Sprintf("%s of provider %s", display.Line(d.Resource), display.Line(d.Provider))
 		if d.Component != "" {
@@ -137,11 +137,11 @@ func (o *releaseOptions) releaseOrphans(ctx context.Context, c command.Console, 
 			wrong++
 			fmt.Fprintf(c.Out, "Not removed: %s: %s\n", what, display.Line(d.Wrong))
 		default:
-			going++
+			pending++
 			fmt.Fprintf(c.Out, "Removal requested, not yet confirmed: %s.\n", what)
 		}
 	}
-	if going > 0 {
+	if pending > 0 {
 		fmt.Fprintf(c.Out, "To list the orphans that are left: %s\n", o.site.Hint("nodes", "--orphans"))
 	}
 	if wrong > 0 {

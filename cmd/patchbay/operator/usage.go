@@ -54,6 +54,7 @@ func (o *usageOptions) Validate(args []string) error {
 	return o.readPeriod(time.Now()) // and again when the site's time is known
 }
 
+// readPeriod sets the period of the filter: by default this month until now.
 func (o *usageOptions) readPeriod(now time.Time) (err error) {
 	if o.filter.Since, err = parsePast("--from", o.from, now); err != nil {
 		return err
