@@ -58,7 +58,7 @@ type sliceRecord struct {
 	down    bool // Shutdown was acknowledged
 	// open is the call without an answer, which may have been done or not.
 	open string
-	// stuck says that only Delete is possible, because of a reservation by a call without
+	// stuck reports that only Delete is possible, because of a reservation by a call without
 	// an answer.
 	stuck bool
 }

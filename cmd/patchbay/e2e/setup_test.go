@@ -111,7 +111,7 @@ func byNode(list []client.Sliver) map[string]client.Sliver {
 	return all
 }
 
-// awaitReady waits until all slivers are ready, and returns them by node. It asks as seldom as
+// awaitReady waits until all slivers are ready, and returns them by node. It polls as seldom as
 // clients do, since the status of many nodes takes time that the nodes then lack.
 func (x *setupSlice) awaitReady() map[string]client.Sliver {
 	x.t.Helper()
@@ -189,7 +189,7 @@ func threeTiers(t testing.TB) string {
 	return program.ReadFile(t, filepath.Join(cmd.Dir, "three-tier.xml"))
 }
 
-// wantBalanced asks the balancer twice.
+// wantBalanced queries the balancer twice.
 func (x *setupSlice) wantBalanced() {
 	x.t.Helper()
 	got := x.run(x.logins()["balancer"], `bash -c 'cat </dev/tcp/127.0.0.1/80; cat </dev/tcp/127.0.0.1/80'`)
