@@ -188,7 +188,7 @@ func (o *callOptions) Run(ctx context.Context, c command.Console) error {
 	if err := r.resolve(ctx, manager); err != nil {
 		return o.explain(err, r.me)
 	}
-	recorded.body.Reset()
+	recorded.body.Reset() // drop the answer to Describe
 	r.compile = func(file string, text []byte) ([]byte, error) {
 		offer, err := o.offer(at)
 		if err != nil {
@@ -226,7 +226,9 @@ func (o *callOptions) Run(ctx context.Context, c command.Console) error {
 	return o.finish(ctx, c, manager, r, wanted, reply)
 }
 
-// finish prints the answer, and with --wait first waits for what it has begun.
+// finish prints the result code and the answer; with --wait, it first waits for the wanted states. It
+// returns an ExitError if the aggregate refused the call, and an error if setup --wait leaves steps
+// that have failed.
 func (o *callOptions) finish(ctx context.Context, c command.Console, manager *client.Client, r *callRequest, wanted client.Wanted, reply client.Reply) (err error) {
 	if terms := o.source.Terms(); terms != nil {
 		reply = reply.ForSource(terms)
@@ -271,8 +273,11 @@ func (o *callOptions) offer(at session.Target) (compile.Options, error) {
 	return offer, err
 }
 
-func (o *callOptions) request(users []string) (*callRequest, error) {
-	me, err := session.ReadCaller(users, o.Slice)
+// request returns the call to make, for the caller whose files are at the paths. It replaces o.method
+// and o.args as methodOf does. Without --slice, it selects the only slice of the caller if the call
+// needs one.
+func (o *callOptions) request(paths []string) (*callRequest, error) {
+	me, err := session.ReadCaller(paths, o.Slice)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +288,7 @@ func (o *callOptions) request(users []string) (*callRequest, error) {
 		}
 	}
 	o.method, o.args = methodOf(o.API, o.method, o.args)
-	if err := o.addLogins(me, users); err != nil {
+	if err := o.addLogins(me, paths); err != nil {
 		return nil, err
 	}
 	r := &callRequest{api: o.API, method: o.method, args: o.args, options: o.Options, me: me, now: time.Now()}
@@ -293,7 +298,7 @@ func (o *callOptions) request(users []string) (*callRequest, error) {
 	return r, nil
 }
 
-// question returns "" for a call that can be undone.
+// question returns what to ask before Shutdown and before a whole slice is deleted; "" for other calls.
 func (r *callRequest) question() string {
 	slice := display.Line(r.me.SliceURN)
 	switch {
@@ -308,9 +313,11 @@ func (r *callRequest) question() string {
 // remedies returns a line for each credential that has expired or that ends before the
 // requested lease.
 func (r *callRequest) remedies(reply client.Reply) []string {
-	ours := reply.AMType == am.AMType
-	lines := r.me.Expired(r.now, ours && am.Detail(reply.Detail) == am.CredentialExpired)
-	if r.method != "Renew" && r.method != "RenewSliver" || len(r.args) == 0 || ours && !strings.Contains(reply.Output, byCredential) {
+	isPatchbay := reply.AMType == am.AMType
+	lines := r.me.Expired(r.now, isPatchbay && am.Detail(reply.Detail) == am.CredentialExpired)
+	isRenew := (r.method == "Renew" || r.method == "RenewSliver") && len(r.args) > 0
+	mayEndTooEarly := !isPatchbay || strings.Contains(reply.Output, byCredential) // other software may not report it
+	if !isRenew || !mayEndTooEarly {
 		return lines
 	}
 	text, err := r.time(r.args[0])
@@ -338,6 +345,7 @@ func (r *callRequest) remedies(reply client.Reply) []string {
 // the requested lease.
 const byCredential = "by the presented credential"
 
+// explain adds to an error of a call what may be wrong with the method or with --user.
 func (o *callOptions) explain(err error, me *session.Caller) error {
 	if _, ok := errors.AsType[*xmlrpc.Fault](err); ok {
 		return fmt.Errorf("%w%s", err, methodHint(o.API, o.method))
@@ -351,6 +359,8 @@ func (o *callOptions) explain(err error, me *session.Caller) error {
 	return fmt.Errorf("%w; --user has no certificate: give the user's folder, or also the files with certificate and key", err)
 }
 
+// methodHint returns the end of an error about a method that the version of the API lacks: a similar
+// method, or "".
 func methodHint(api int, method string) string {
 	names := slices.Sorted(maps.Keys(shapes[api]))
 	if slices.Contains(names, method) {
@@ -372,6 +382,8 @@ func methodHint(api int, method string) string {
 	return ""
 }
 
+// show writes the RSpec of the answer to the file of -o, and prints the answer. It returns an ExitError
+// if the aggregate refused the call.
 func (o *callOptions) show(c command.Console, me *session.Caller, reply client.Reply) error {
 	shown := readValue(reply.Value)
 	if o.Output != "" && o.Output != "-" && shown.rspec != "" {
@@ -396,8 +408,8 @@ func (o *callOptions) show(c command.Console, me *session.Caller, reply client.R
 	return nil
 }
 
-// print draws the RSpec if the answer has nothing else. With -o -, it prints the RSpec on
-// standard output and the tables on standard error.
+// print prints the answer as tables, and draws the RSpec if the answer has nothing else. With -o -, it
+// prints the RSpec on standard output and the tables on standard error.
 func (o *callOptions) print(c command.Console, me *session.Caller, shown answer) {
 	shown.logs, shown.urns, shown.now = o.Logs, o.URNs, time.Now()
 	isStatus := slices.Contains([]string{"Status", "Describe", "SliverStatus"}, o.method)

@@ -14,20 +14,23 @@ import (
 	"patchbay/am/urn"
 )
 
-func (o *callOptions) addLogins(me *session.Caller, users []string) error {
+// addLogins adds the users of --login to the logins of the call. The paths are those of the caller's
+// files. It fails for a method that creates no accounts.
+func (o *callOptions) addLogins(me *session.Caller, paths []string) error {
 	if len(o.Logins) == 0 {
 		return nil
 	}
 	sh, known := shapes[o.API][o.method]
-	update := len(o.args) > 0 && strings.HasSuffix(o.args[0], "update_users")
+	isUpdate := len(o.args) > 0 && strings.HasSuffix(o.args[0], "update_users")
+	createsAccounts := sh.users || strings.Contains(sh.params, "k") || isUpdate
 	switch {
-	case known && !sh.users && !strings.Contains(sh.params, "k") && !update:
+	case known && !createsAccounts:
 		return fmt.Errorf("--login: %s creates no accounts; give it to %s", o.method, loginMethods[o.API])
 	case slices.ContainsFunc(o.Options, func(s string) bool { return strings.HasPrefix(s, "geni_users=") }):
 		return errors.New("--login and --option geni_users both name the users; give one of them")
 	}
 	for _, who := range o.Logins {
-		u, err := o.login(me, who, users)
+		u, err := o.userOf(me, who, paths)
 		if err != nil {
 			return fmt.Errorf("--login %s: %w", who, err)
 		}
@@ -41,15 +44,16 @@ var loginMethods = map[int]string{
 	3: "Provision, or for existing nodes to PerformOperationalAction update_users",
 }
 
-// login accepts a user's folder, a user's name, or NAME=FILE with public keys in FILE. A
-// named user's folder is in the site, or next to the caller's folder.
-func (o *callOptions) login(me *session.Caller, value string, users []string) (client.User, error) {
+// userOf returns the user and the public keys of a value of --login: a user's folder, a user's name, or
+// NAME=FILE with public keys in FILE. A named user's folder is in the site, or next to the caller's
+// folder.
+func (o *callOptions) userOf(me *session.Caller, value string, paths []string) (client.User, error) {
 	if name, file, ok := strings.Cut(value, "="); ok {
 		return userFromFile(me, name, file)
 	}
 	folders := []string{value}
 	if value == filepath.Base(value) {
-		for _, f := range users {
+		for _, f := range paths {
 			if path, err := filepath.Abs(f); err == nil {
 				folders = append(folders, filepath.Join(filepath.Dir(path), strings.ToLower(value)))
 			}

@@ -21,6 +21,7 @@ import (
 	"patchbay/cmd/patchbay/command"
 )
 
+// callRequest is a call to an aggregate, as the command line describes it.
 type callRequest struct {
 	api     int
 	method  string
@@ -105,17 +106,18 @@ func (r *callRequest) action() string {
 // needsSlice reports whether the call needs a slice that the arguments do not name.
 func (r *callRequest) needsSlice() bool {
 	_, slivers := r.targets()
-	if len(slivers) > 0 && !slices.ContainsFunc(slivers, func(s string) bool { return !isURN(s) }) {
-		return false
-	}
-	return strings.ContainsAny(shapes[r.api][r.method].params, "su")
+	areURNs := len(slivers) > 0 && !slices.ContainsFunc(slivers, isNodeName)
+	return !areURNs && strings.ContainsAny(shapes[r.api][r.method].params, "su")
 }
 
+// isWholeSlice reports whether the call concerns all slivers of the slice.
 func (r *callRequest) isWholeSlice() bool {
 	_, slivers := r.targets()
 	return len(slivers) == 0 || slices.ContainsFunc(slivers, func(s string) bool { return strings.EqualFold(s, r.me.SliceURN) })
 }
 
+// params returns the parameters of the call, in the order of the method's shape. Each letter for an
+// argument takes the next one, except u, which takes all that remain at the end.
 func (r *callRequest) params() ([]xmlrpc.Value, error) {
 	options, err := r.optionStruct()
 	if err != nil {
@@ -136,7 +138,7 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 		args = args[1:]
 		return first, nil
 	}
-	place := -1 // the index of parameter u, which gets the remaining arguments
+	sliversAt := -1 // the index of parameter u
 	for _, letter := range sh.params {
 		var v xmlrpc.Value
 		switch letter {
@@ -144,14 +146,13 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 			v = r.credentials(strings.ContainsAny(sh.params, "su"))
 		case 'O':
 			v = r.withDefaults(options, sh.users || action == string(am.ActionUpdateUsers), sh.format)
-		case 's', 'u':
-			if letter == 's' && r.me.SliceURN == "" {
+		case 's':
+			if r.me.SliceURN == "" {
 				return nil, errors.New("the slice is missing; give --slice NAME, URN or FILE")
 			}
-			if letter == 'u' {
-				place = len(params)
-			}
 			v = r.me.SliceURN
+		case 'u':
+			sliversAt = len(params) // its value is set below
 		case 'r':
 			file, err := next("the file with the request")
 			if err != nil {
@@ -179,8 +180,8 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 		}
 		params = append(params, v)
 	}
-	if place >= 0 {
-		if params[place], err = r.sliceOr(args); err != nil {
+	if sliversAt >= 0 {
+		if params[sliversAt], err = r.sliceOr(args); err != nil {
 			return nil, err
 		}
 		args = nil
@@ -191,7 +192,8 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 	return params, nil
 }
 
-// withDefaults does not replace options that were given.
+// withDefaults adds the options that a call needs and that were not given: the users if users is true,
+// the RSpec format if format is true, and in version 2 the slice.
 func (r *callRequest) withDefaults(options xmlrpc.Struct, users, format bool) xmlrpc.Struct {
 	if users {
 		options = withDefault(options, "geni_users", client.Users(r.me.Users()))
@@ -242,9 +244,10 @@ func (r *callRequest) freeParams(options xmlrpc.Struct) ([]xmlrpc.Value, error) 
 	return params, nil
 }
 
-func (r *callRequest) credentials(slice bool) xmlrpc.Value {
+// credentials returns the caller's credentials in the form of the API's version.
+func (r *callRequest) credentials(forSlice bool) xmlrpc.Value {
 	list := r.me.ForUser()
-	if slice {
+	if forSlice {
 		list = r.me.ForSlice()
 	}
 	if r.api == 2 {
@@ -376,13 +379,14 @@ func (r *callRequest) targets() (leading, slivers []string) {
 	return r.args[:n], r.args[n:]
 }
 
-func isURN(s string) bool { return len(s) >= 4 && strings.EqualFold(s[:4], "urn:") }
+// isNodeName reports whether a SLIVER of the command line is the name of a node and not a URN.
+func isNodeName(s string) bool { return len(s) < 4 || !strings.EqualFold(s[:4], "urn:") }
 
 // resolve replaces names of nodes by the URNs of their slivers. Without names, it makes no
 // call.
 func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 	before, targets := r.targets()
-	i := slices.IndexFunc(targets, func(s string) bool { return !isURN(s) })
+	i := slices.IndexFunc(targets, isNodeName)
 	if i < 0 {
 		return nil
 	}
@@ -408,7 +412,7 @@ func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 	r.args = slices.Clone(before)
 	for _, name := range targets {
 		urn := name
-		if !isURN(name) {
+		if isNodeName(name) {
 			if urn, err = sliverOf(nodes, name); err != nil {
 				return err
 			}
@@ -418,8 +422,8 @@ func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// loginCommand uses the same key for the node and its gateway. With the key "", ssh chooses
-// the keys.
+// loginCommand returns a command line of ssh, with the same key for the node and its gateway. With the
+// key "", ssh chooses the keys.
 func loginCommand(n experiment.Node, key string) string {
 	to := func(l experiment.Login, words ...string) string {
 		if key != "" {

@@ -18,6 +18,7 @@ import (
 	"patchbay/cmd/patchbay/command"
 )
 
+// answer is the value of a reply, divided by how its parts are shown, and how to show them.
 type answer struct {
 	slivers []xmlrpc.Struct
 	rspec   string
@@ -32,7 +33,8 @@ type answer struct {
 	account string
 }
 
-// readValue supports the replies of all methods of both API versions.
+// readValue finds the slivers and the RSpec in the value of a reply, of any method of both API versions.
+// All else is in rest.
 func readValue(v xmlrpc.Value) answer {
 	switch v := v.(type) {
 	case string:
@@ -254,7 +256,7 @@ func printTable(w io.Writer, headings []string, rows [][]string) {
 	for _, row := range rows {
 		t.Row(row...)
 	}
-	_ = t.Flush("") // run reports write errors
+	_ = t.Flush("") // package main reports write errors
 }
 
 func printValue(w io.Writer, v xmlrpc.Value, indent string) {
@@ -300,9 +302,10 @@ func scalar(v xmlrpc.Value) string {
 	return fmt.Sprint(v)
 }
 
-// printExtensions prints the members that this software adds to the slivers of the API.
+// printExtensions prints the members that this software adds to the slivers of the API: interfaces,
+// steps of the setup, and the output of steps.
 func (a answer) printExtensions(w io.Writer) {
-	var wires [][]string
+	var interfaceRows [][]string
 	var steps []nodeStep
 	var outputs []string
 	hidden := 0 // outputs that are not shown
@@ -312,7 +315,7 @@ func (a answer) printExtensions(w io.Writer) {
 		list, _ := interfaces.([]xmlrpc.Value)
 		for _, v := range list {
 			if mac, emulator := memberText(v, "mac"), memberText(v, "emulator"); mac+emulator != "" && !a.brief {
-				wires = append(wires, []string{node, memberText(v, "client_id"), memberText(v, "link"), mac, emulator})
+				interfaceRows = append(interfaceRows, []string{node, memberText(v, "client_id"), memberText(v, "link"), mac, emulator})
 			}
 		}
 		services, _ := client.ParseServices(s) // --json shows malformed ones
@@ -331,13 +334,13 @@ func (a answer) printExtensions(w io.Writer) {
 			}
 		}
 	}
-	if len(wires) > 0 {
+	if len(interfaceRows) > 0 {
 		fmt.Fprintln(w)
-		printTable(w, []string{"NODE", "INTERFACE", "LINK", "MAC", "EMULATOR"}, wires)
+		printTable(w, []string{"NODE", "INTERFACE", "LINK", "MAC", "EMULATOR"}, interfaceRows)
 	}
 	if len(steps) > 0 {
 		fmt.Fprintln(w)
-		_ = stepTable(w, steps, a.now, a.logs).Flush("") // run reports write errors
+		_ = stepTable(w, steps, a.now, a.logs).Flush("") // package main reports write errors
 	}
 	for _, text := range outputs {
 		fmt.Fprintln(w)

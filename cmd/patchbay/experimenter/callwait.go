@@ -32,47 +32,47 @@ func (o *callOptions) wanted(r *callRequest) (client.Wanted, error) {
 	return nil, fmt.Errorf("--wait goes with Provision, start, stop, restart, update_users, setup, Delete, CreateSliver and DeleteSliver, not with %s", strings.Join(append([]string{o.method}, r.args...), " "))
 }
 
-// wait returns the reply that shows the goal states. If the slivers are deleted, it returns
-// the reply of the call.
-func (o *callOptions) wait(ctx context.Context, c command.Console, manager *client.Client, r *callRequest, goal client.Wanted, reply client.Reply) (client.Reply, error) {
+// wait waits until all slivers of the call have wanted states, and prints each change. It returns the
+// reply that describes them, or the reply of the call if the slivers are deleted.
+func (o *callOptions) wait(ctx context.Context, c command.Console, manager *client.Client, r *callRequest, wanted client.Wanted, reply client.Reply) (client.Reply, error) {
 	if o.flags.Changed("timeout") {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("the state was not reached within %s (--timeout); the site continues", o.Timeout))
 		defer cancel()
 	}
 	_, slivers := r.targets()
-	look := callRequest{api: r.api, method: "Status", args: slivers, me: r.me, now: r.now}
+	query := callRequest{api: r.api, method: "Status", args: slivers, me: r.me, now: r.now}
 	if r.api == 2 {
-		look.method = "SliverStatus"
+		query.method = "SliverStatus"
 	}
-	params, err := look.params()
+	params, err := query.params()
 	if err != nil {
 		return reply, err
 	}
 	status := func(ctx context.Context) ([]client.Sliver, error) {
-		reply, err := manager.Call(ctx, look.method, params...)
-		if err == nil && reply.Code != am.SearchFailed {
+		reply, err := manager.Call(ctx, query.method, params...)
+		if err == nil && reply.Code != am.SearchFailed { // that means: no slivers are left
 			err = reply.Err()
 		}
 		return sliversOf(reply), err
 	}
 	start, last := time.Now(), ""
-	_, err = client.Wait(ctx, status, goal, func(list []client.Sliver) {
+	_, err = client.Wait(ctx, status, wanted, func(list []client.Sliver) {
 		if now := formatSliverStates(list); now != last {
 			fmt.Fprintf(c.Err, "[%.1fs] %s\n", time.Since(start).Seconds(), now)
 			last = now
 		}
 	})
-	if err != nil || len(goal) == 0 {
+	if err != nil || len(wanted) == 0 { // client.Gone
 		return reply, err
 	}
 	if r.api == 3 {
-		look.method = "Describe"
-		if params, err = look.params(); err != nil {
+		query.method = "Describe"
+		if params, err = query.params(); err != nil {
 			return reply, err
 		}
 	}
-	if reply, err = manager.Call(ctx, look.method, params...); err != nil {
+	if reply, err = manager.Call(ctx, query.method, params...); err != nil {
 		return reply, err
 	}
 	return reply, reply.Err()

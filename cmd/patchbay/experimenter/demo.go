@@ -158,7 +158,8 @@ func (d *demo) print(text string) {
 	}
 }
 
-// run fails if a command fails, or if its output lacks a text.
+// run prints a step's heading, its commands and their output. It fails if a command fails, or if its
+// output lacks a wanted text.
 func (d *demo) run(s demoStep) error {
 	d.heading(s.heading)
 	for _, c := range s.commands {

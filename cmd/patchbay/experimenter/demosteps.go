@@ -21,7 +21,7 @@ type demoCommand struct {
 	want  []string
 }
 
-// shown says what is shown of the output of a command.
+// shown is the part of a command's output that is shown.
 type shown int
 
 const (

@@ -97,7 +97,8 @@ func deleteQuestion(names []string) string {
 	return display.Line(fmt.Sprintf("Delete all nodes of the %s %s, with everything on them?", slices, strings.Join(names, ", "))) + " [y/N] "
 }
 
-// down also deletes the slice's files in the user's folder.
+// down deletes all nodes of a slice. Then it also deletes the slice's request and manifest in the
+// user's folder.
 func (s *opened) down(ctx context.Context, name string) error {
 	if known := userfolder.Slices(s.Dir); !slices.Contains(known, name) {
 		return fmt.Errorf("there is no slice of that name; %ssee: %s", userfolder.SuggestNames(name, known), s.Hint("status"))
@@ -120,6 +121,7 @@ func (s *opened) down(ctx context.Context, name string) error {
 	return err
 }
 
+// removeOwn asks, and removes the user's own site with all its nodes.
 func (o *downOptions) removeOwn(ctx context.Context, c command.Console) error {
 	own, err := ownsite.Find()
 	if err != nil {
@@ -137,7 +139,7 @@ func (o *downOptions) removeOwn(ctx context.Context, c command.Console) error {
 		fmt.Fprintf(c.Err, "You have no site of your own: there is no folder %s.\n", own.Dir)
 		return nil
 	}
-	if err := agree(c, o.Yes, fmt.Sprintf("Remove your own site in %s with all its nodes?", display.Line(own.Dir))); err != nil {
+	if err := requireYes(c, o.Yes, fmt.Sprintf("Remove your own site in %s with all its nodes?", display.Line(own.Dir))); err != nil {
 		return err
 	}
 	if err := own.Remove(ctx, c.Err); err != nil {

@@ -78,8 +78,8 @@ func latestEnd(list []client.Sliver) (end time.Time) {
 // limitInAnswer matches the latest possible time in a Patchbay server's answer to Renew.
 var limitInAnswer = regexp.MustCompile(`the latest time is (\S+), (.+)`)
 
-// extendError is for leases that end at current. If err names the latest possible time, the
-// result has a command that extends the leases to that time.
+// extendError explains err, a refused Renew of leases that end at current. If err names the latest
+// possible time, the result contains a command that extends the leases to that time.
 func (s *opened) extendError(err *am.Error, slice string, current, requested time.Time) error {
 	found := limitInAnswer.FindStringSubmatch(err.Msg)
 	if found == nil {
@@ -117,6 +117,7 @@ func (o *extendOptions) Run(ctx context.Context, c command.Console) error {
 	if err != nil {
 		return fmt.Errorf("slice %s: %w", o.slice, err)
 	}
+	// Open it again, since a lease ends with its credential at the latest.
 	if x, err = s.OpenSlice(ctx, o.slice, time.Until(until), false); err != nil {
 		return err
 	}

@@ -142,10 +142,12 @@ func (o *loginOptions) refresh(ctx context.Context, c command.Console) error {
 	return err
 }
 
-// keyFile has the new key until the authority has told the name of the member.
+// keyFile has the new key until join receives the name of the member.
 const keyFile = "login-key.pem"
 
-// join writes the key before it uses the invitation, so that a repeated command uses the same key.
+// join verifies the server with the code of the invitation, accepts the invitation, and writes the files
+// of the new member. It writes the key before it uses the invitation, so that a repeated command uses
+// the same key.
 func (o *loginOptions) join(ctx context.Context) (u urn.URN, err error) {
 	key, err := o.loginKey()
 	if err != nil {
@@ -164,7 +166,7 @@ func (o *loginOptions) join(ctx context.Context) (u urn.URN, err error) {
 	if err != nil {
 		return u, err
 	}
-	ca := filepath.Join(o.Dir, userfolder.ServerCAFile) // so that all calls are with the server that has shown this certificate
+	ca := filepath.Join(o.Dir, userfolder.ServerCAFile) // so that the calls below accept only this certificate
 	if err := site.ReplaceFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: shown}), 0o644); err != nil {
 		return u, err
 	}
@@ -236,7 +238,8 @@ func readAccepted(v xmlrpc.Value, key *rsa.PublicKey, authorityPEM []byte) (a ac
 // managerName is the name in the URN of an aggregate, such as cm. It goes into omni_config.
 var managerName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_.]*$`)
 
-// writeJFed names the ECDSA certificate of the server, if it has one: Java clients get that.
+// writeJFed writes the files for jFed, and prints what to do with them. They contain the server's ECDSA
+// certificate, if it has one, since Java clients receive that.
 func (o *loginOptions) writeJFed(c command.Console, u urn.URN) error {
 	a, err := userfolder.ReadAggregate(o.Dir)
 	if err != nil {
@@ -303,7 +306,8 @@ func (o *loginOptions) loginKey() (*rsa.PrivateKey, error) {
 	return key, site.ReplaceFile(file, text, 0o600)
 }
 
-// write writes the certificate last, since a folder with it is complete.
+// write writes the member's files, removes keyFile, and registers the SSH key at the authority. The
+// certificate comes last, since a folder with a certificate counts as complete.
 func (o *loginOptions) write(ctx context.Context, a acceptance, server authority.VerifiedServer) error {
 	u := a.user
 	private, public, err := o.sshKeys(u)

@@ -29,7 +29,8 @@ func newProgress(out io.Writer) *progress {
 	return &progress{out: out, terminal: terminal, colours: terminal && os.Getenv("NO_COLOR") == "", start: time.Now()}
 }
 
-// show also counts the slivers that have finished the phase.
+// show prints a new phase or stage of a setup. At a terminal, it redraws the line of the phase, with the
+// number of slivers that have finished the phase.
 func (p *progress) show(phase experiment.Phase, list []client.Sliver) {
 	plans := plansOf(list)
 	if !p.terminal {
@@ -70,7 +71,7 @@ func (p *progress) colour(code, text string) string {
 	return code + text + "\x1b[0m"
 }
 
-// counted returns a text such as "  1 of 3".
+// counted returns a text such as "  1 of 3", the slivers that have finished the phase.
 func counted(phase experiment.Phase, list []client.Sliver) string {
 	if len(list) == 0 || phase == experiment.Deleting {
 		return ""

@@ -56,7 +56,7 @@ func (o *shareOptions) Run(ctx context.Context, c command.Console) error {
 	var partner client.User
 	isOfSite := s.Trial != nil && isSameFolder(s.Dir, userfolder.Path(s.Trial.Dir, s.UserName()))
 	if isOfSite {
-		partner, err = s.shareFiles(ctx, o.slice, o.partner)
+		partner, err = s.shareAtSite(ctx, o.slice, o.partner)
 	} else {
 		partner, err = s.shareAtAuthority(ctx, o.slice, o.partner)
 	}
@@ -87,8 +87,9 @@ func isSameFolder(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// shareFiles delegates a slice to another user of this site.
-func (s *opened) shareFiles(ctx context.Context, name, partner string) (client.User, error) {
+// shareAtSite delegates a slice to the partner, a user of this site, unless the partner is one of its
+// owners. It returns the partner's URN and SSH keys.
+func (s *opened) shareAtSite(ctx context.Context, name, partner string) (client.User, error) {
 	unlock, err := userfolder.Lock(ctx, s.Trial.Dir, s.Err)
 	if err != nil {
 		return client.User{}, err
@@ -98,7 +99,8 @@ func (s *opened) shareFiles(ctx context.Context, name, partner string) (client.U
 	if err != nil {
 		return client.User{}, err
 	}
-	if text, err := site.ReadRegular(u.CredentialFile(name)); err != nil || userfolder.IsDelegated(text) { // not a second owner
+	text, err := site.ReadRegular(u.CredentialFile(name))
+	if isOwner := err == nil && !userfolder.IsDelegated(text); !isOwner {
 		d := userfolder.Delegation{Slice: name, From: s.UserName(), To: u.Name}
 		if _, _, _, err := s.Trial.Delegate(&d); err != nil {
 			return client.User{}, err
@@ -107,7 +109,8 @@ func (s *opened) shareFiles(ctx context.Context, name, partner string) (client.U
 	return session.UserFromFolder(u.Dir)
 }
 
-// shareAtAuthority makes another member a member of the slice. It returns the member's keys.
+// shareAtAuthority makes the partner a member of the slice, at the authority where the user has logged
+// in. It returns the partner's URN and SSH keys.
 func (s *opened) shareAtAuthority(ctx context.Context, name, partner string) (u client.User, err error) {
 	x, err := session.OpenAuthority(s.Dir)
 	if err != nil {
@@ -117,15 +120,14 @@ func (s *opened) shareAtAuthority(ctx context.Context, name, partner string) (u 
 		return u, errors.New("only slices of a trial authority can be shared; delegate other slices with the tools of their authority")
 	}
 	defer x.Close()
-	member := urn.URN{Authority: x.User.Authority, Type: urn.User, Name: partner}
-	v, err := x.MemberAuthority.CallAuthority(ctx, "lookup", "KEY", session.NoCredentials, xmlrpc.Struct{{Name: "match", Value: xmlrpc.Struct{{Name: "KEY_MEMBER", Value: member.String()}}}})
+	u.URN = urn.URN{Authority: x.User.Authority, Type: urn.User, Name: partner}.String()
+	v, err := x.MemberAuthority.CallAuthority(ctx, "lookup", "KEY", session.NoCredentials, xmlrpc.Struct{{Name: "match", Value: xmlrpc.Struct{{Name: "KEY_MEMBER", Value: u.URN}}}})
 	if err != nil {
 		return u, err
 	}
-	u.URN = member.String()
-	found, _ := v.(xmlrpc.Struct)
-	for _, m := range found {
-		record, _ := m.Value.(xmlrpc.Struct)
+	records, _ := v.(xmlrpc.Struct)
+	for _, r := range records {
+		record, _ := r.Value.(xmlrpc.Struct)
 		key, _ := record.Get("KEY_PUBLIC")
 		text, _ := xmlrpc.AsString(key)
 		lines, err := trial.ParseSSHKeys([]byte(text))
@@ -139,23 +141,22 @@ func (s *opened) shareAtAuthority(ctx context.Context, name, partner string) (u 
 	}
 	slice := urn.URN{Authority: x.User.Authority, Type: urn.Slice, Name: name}
 	_, err = x.SliceAuthority.CallAuthority(ctx, "modify_membership", "SLICE", slice.String(), session.NoCredentials, xmlrpc.Struct{{Name: "members_to_add", Value: []xmlrpc.Value{
-		xmlrpc.Struct{{Name: "SLICE_MEMBER", Value: member.String()}, {Name: "SLICE_ROLE", Value: "MEMBER"}},
+		xmlrpc.Struct{{Name: "SLICE_MEMBER", Value: u.URN}, {Name: "SLICE_ROLE", Value: "MEMBER"}},
 	}}})
-	if refused, ok := errors.AsType[*client.AuthorityError](err); ok && refused.Code == client.DuplicateCode { // with another role
+	if refused, ok := errors.AsType[*client.AuthorityError](err); ok && refused.Code == client.DuplicateCode { // a member already, with another role
 		err = nil
 	}
 	return u, err
 }
 
-// addLogin creates the user's account on all nodes of the slice, and waits until it exists. It
-// returns false if there are no nodes.
-func addLogin(ctx context.Context, x *session.Slice, u client.User) (bool, error) {
+// addLogin creates the partner's account on all nodes of the slice, and waits until it exists.
+func addLogin(ctx context.Context, x *session.Slice, partner client.User) (hasNodes bool, err error) {
 	all := []string{x.Slice}
 	a, err := x.Describe(ctx)
 	if err != nil || len(a.Slivers) == 0 {
 		return false, err
 	}
-	if _, _, err := x.Client.PerformOperationalAction(ctx, all, x.Credentials, string(am.ActionUpdateUsers), client.Options{Users: []client.User{u}}); err != nil {
+	if _, _, err := x.Client.PerformOperationalAction(ctx, all, x.Credentials, string(am.ActionUpdateUsers), client.Options{Users: []client.User{partner}}); err != nil {
 		return true, err
 	}
 	_, err = client.Wait(ctx, x.Client.StatusOf(all, x.Credentials), wantedStates[string(am.ActionUpdateUsers)], func([]client.Sliver) {})

@@ -103,64 +103,69 @@ func (s *opened) printConfig(ctx context.Context) error {
 	return err
 }
 
-// findNode also writes the files for OpenSSH. If the aggregate answers, findNode first
-// updates the stored manifests.
+// findNode returns the node of that name, if this user can log in to it. Before, it updates the stored
+// manifests, if the aggregate answers, and writes the files for OpenSSH. Without an answer, it uses the
+// stored login and prints the error.
 func (s *opened) findNode(ctx context.Context, name string) (h experiment.Host, err error) {
 	unlock, err := s.Lock(ctx)
 	if err != nil {
 		return h, err
 	}
 	defer unlock()
-	var asked error
-	var empty []string // slices whose stored manifest is of the past
-	for _, x := range s.Usable() {
-		sl, err := s.OpenSlice(ctx, x, 0, false)
-		if err == nil {
-			var a client.Answer
-			if a, err = sl.Refresh(ctx); err == nil && len(a.Slivers) == 0 {
-				empty = append(empty, x)
-			}
-		}
-		if session.IsUnreachable(err) { // no other slice can be reached either
-			asked = s.Explain(err)
-			break
-		}
-		asked = errors.Join(asked, err)
-	}
+	empty, refreshErr := s.refreshAll(ctx)
 	// Write ssh_config even without new manifests: a file that another person wrote could
 	// make ssh run any command.
 	if err := s.WriteSSH(); err != nil {
 		return h, err
 	}
-	all, shared, err := s.hostsExcept(empty)
+	all, noAccount, err := s.hostsExcept(empty)
 	if err != nil {
 		return h, err
 	}
 	found := experiment.Named(all, name)
 	switch {
-	case len(found) == 1 && shared[found[0].Alias] != "":
-		return h, fmt.Errorf("there is no account of %s on the node %s; its owner creates one with: %s", session.AccountOf(s.UserName()), name, display.Command("share", shared[found[0].Alias], s.UserName()))
+	case len(found) == 1 && noAccount[found[0].Alias] != "":
+		return h, fmt.Errorf("there is no account of %s on the node %s; its owner creates one with: %s", session.AccountOf(s.UserName()), name, display.Command("share", noAccount[found[0].Alias], s.UserName()))
 	case len(found) == 1 && found[0].Login.Exists():
-		if asked != nil {
-			fmt.Fprintf(s.Err, "%v\nThe login is from the stored manifest.\n", asked)
+		if refreshErr != nil {
+			fmt.Fprintf(s.Err, "%v\nThe login is from the stored manifest.\n", refreshErr)
 		}
 		return found[0], nil
 	case len(found) == 1 && found[0].Unsafe != "":
 		return h, fmt.Errorf("the manifest has an unsafe login for %s, %q; it is not used", name, found[0].Unsafe)
 	case len(found) == 1:
-		return h, errors.Join(fmt.Errorf("%s has no login yet; see: %s", name, s.Hint("status")), asked)
+		return h, errors.Join(fmt.Errorf("%s has no login yet; see: %s", name, s.Hint("status")), refreshErr)
 	case len(found) > 1:
 		return h, fmt.Errorf("several nodes have the name %s: %s", name, strings.Join(shortNames(found), ", "))
 	case len(all) == 0:
-		return h, errors.Join(fmt.Errorf("there are no nodes; begin with: %s", s.Hint("up", "--example")), asked)
+		return h, errors.Join(fmt.Errorf("there are no nodes; begin with: %s", s.Hint("up", "--example")), refreshErr)
 	}
-	return h, errors.Join(unknownNode(name, all), asked)
+	return h, errors.Join(unknownNode(name, all), refreshErr)
 }
 
-// hostsExcept returns the nodes of all slices but those in without. shared has the slices of nodes without an
-// account of this user, by alias.
-func (s *opened) hostsExcept(without []string) (all []experiment.Host, shared map[string]string, err error) {
-	shared = map[string]string{}
+// refreshAll updates the stored manifests of all slices. It returns the slices without nodes, whose
+// stored manifests do not change and so are outdated.
+func (s *opened) refreshAll(ctx context.Context) (empty []string, failed error) {
+	for _, name := range s.Usable() {
+		x, err := s.OpenSlice(ctx, name, 0, false)
+		if err == nil {
+			var a client.Answer
+			if a, err = x.Refresh(ctx); err == nil && len(a.Slivers) == 0 {
+				empty = append(empty, name)
+			}
+		}
+		if session.IsUnreachable(err) { // no other slice can be reached either
+			return empty, s.Explain(err)
+		}
+		failed = errors.Join(failed, err)
+	}
+	return empty, failed
+}
+
+// hostsExcept returns the nodes of all slices but those in without. noAccount has the slice of each node
+// that another user has shared and that has no account of this user yet, by alias.
+func (s *opened) hostsExcept(without []string) (all []experiment.Host, noAccount map[string]string, err error) {
+	noAccount = map[string]string{}
 	for _, x := range s.Usable() {
 		if slices.Contains(without, x) {
 			continue
@@ -172,11 +177,11 @@ func (s *opened) hostsExcept(without []string) (all []experiment.Host, shared ma
 		all = append(all, hosts...)
 		for _, h := range hosts {
 			if s.lacksAccount(h) && s.SharedWithUser(x) && !s.IsSimulated(h) {
-				shared[h.Alias] = x
+				noAccount[h.Alias] = x
 			}
 		}
 	}
-	return all, shared, nil
+	return all, noAccount, nil
 }
 
 func unknownNode(name string, all []experiment.Host) error {
@@ -200,7 +205,7 @@ func shortNames(hosts []experiment.Host) []string {
 	return names
 }
 
-// runSSH returns the exit status as an ExitError, 255 if OpenSSH was killed. Root runs
+// runSSH runs OpenSSH, and returns its exit status as an ExitError, 255 if it was killed. Root runs
 // OpenSSH with the rights of the owner of the configuration's folder, since the
 // configuration can name programs to run.
 func runSSH(c command.Console, config string, args ...string) error {

@@ -60,7 +60,10 @@ func (o *statusOptions) Run(ctx context.Context, c command.Console) error {
 		names = o.slices
 	}
 	for _, name := range names {
-		err := s.status(ctx, name, &shown)
+		isShown, err := s.showSlice(ctx, name, shown > 0)
+		if isShown {
+			shown++
+		}
 		if session.IsUnreachable(err) { // no other slice can be reached either
 			return s.Explain(errors.Join(failed, errors.Unwrap(err)))
 		}
@@ -96,37 +99,39 @@ func (s *opened) checkUser(ctx context.Context) error {
 	return nil // other errors do not concern the user
 }
 
-// status adds 1 to the parameter shown if it shows the slice. It leaves out a slice without
-// nodes, unless "patchbay up" has created the slice or another user has delegated it.
-func (s *opened) status(ctx context.Context, name string, shown *int) error {
+// showSlice updates the stored manifest of a slice, and prints its nodes and their setup, below an
+// empty line if separate is true. It prints nothing and returns false for a slice without nodes,
+// unless "patchbay up" has created the slice or another user has delegated it. If the slice has no
+// nodes and up has not created it, showSlice also deletes its stored manifest.
+func (s *opened) showSlice(ctx context.Context, name string, separate bool) (isShown bool, err error) {
 	x, err := s.OpenSlice(ctx, name, 0, false)
 	if err != nil {
-		return fmt.Errorf("slice %s: %w", name, err)
+		return false, fmt.Errorf("slice %s: %w", name, err)
 	}
-	before, expires, err := s.Hosts(name)
+	before, expires, err := s.Hosts(name) // of the old manifest
 	if err != nil {
-		return err
+		return false, err
 	}
 	a, err := x.Refresh(ctx)
 	if err != nil {
-		return fmt.Errorf("slice %s: %w", name, err)
+		return false, fmt.Errorf("slice %s: %w", name, err)
 	}
-	shared, other := s.SharedWithUser(name), slices.Contains(s.OtherSlices(), name)
-	if len(a.Slivers) == 0 && other && !shared {
-		return x.Forget()
+	isShared, isOther := s.SharedWithUser(name), slices.Contains(s.OtherSlices(), name)
+	if len(a.Slivers) == 0 && isOther && !isShared {
+		return false, x.Forget()
 	}
-	if *shown++; *shown > 1 {
+	if separate {
 		fmt.Fprintln(s.Out)
 	}
-	if shared {
+	if isShared {
 		fmt.Fprintf(s.Out, "Slice %s, delegated to you\n", name)
 	} else {
 		fmt.Fprintf(s.Out, "Slice %s\n", name)
 	}
 	switch {
-	case len(a.Slivers) == 0 && other:
+	case len(a.Slivers) == 0 && isOther:
 		_, err := fmt.Fprintln(s.Out, "  It has no nodes.")
-		return errors.Join(err, x.Forget())
+		return true, errors.Join(err, x.Forget())
 	case len(a.Slivers) == 0:
 		why := "They were deleted, or released by an operator"
 		if !expires.IsZero() && !time.Now().Before(expires) {
@@ -134,32 +139,37 @@ func (s *opened) status(ctx context.Context, name string, shown *int) error {
 		}
 		_, err := fmt.Fprintf(s.Out, "  It had %s and has none any more. %s.\n  Create them again with: %s\n  or remove the slice from this list with: %s\n",
 			display.Count(len(before), "node"), why, s.Hint("up", s.SliceFile(name, ".request.xml"), "--slice", name), s.Hint("down", name))
-		return err
+		return true, err
 	}
+	return true, s.showNodes(name, isShared, a.Slivers)
+}
+
+// showNodes prints a table of the slivers of a slice, and the state of their setup.
+func (s *opened) showNodes(name string, isShared bool, list []client.Sliver) error {
 	hosts, _, err := s.Hosts(name)
 	if err != nil {
 		return err
 	}
-	places := map[string]int{}
+	index := map[string]int{} // of hosts, by sliver: the first one
 	for i, h := range slices.Backward(hosts) {
-		places[h.Sliver] = i
+		index[h.Sliver] = i
 	}
 	t := &command.Table{Out: s.Out, Indent: "  "}
 	t.Head("NODE", "STATE", "ADDRESSES", "LOGIN", "UNTIL", "ERROR")
-	for _, v := range a.Slivers {
+	for _, v := range list {
 		addresses, login := "", ""
-		if i, ok := places[v.URN]; ok {
-			addresses, login = addressesOf(hosts[i].Node), s.loginOf(hosts[i], shared)
+		if i, ok := index[v.URN]; ok {
+			addresses, login = addressesOf(hosts[i].Node), s.loginOf(hosts[i], isShared)
 		}
 		t.Row(v.ClientID, stateWord(v), addresses, login, command.TimeAndDistance(v.Expires, time.Now()), v.Error)
 	}
-	return errors.Join(t.Flush(""), s.showSetup(name, a.Slivers))
+	return errors.Join(t.Flush(""), s.showSetup(name, list))
 }
 
 // loginOf returns a command line, a remark or "". In a slice that another user has shared, only an
 // account of this user counts.
-func (s *opened) loginOf(h experiment.Host, shared bool) string {
-	if shared && s.lacksAccount(h) {
+func (s *opened) loginOf(h experiment.Host, isShared bool) string {
+	if isShared && s.lacksAccount(h) {
 		return session.NoAccount(session.AccountOf(s.UserName()))
 	}
 	return s.loginCommand(h)

@@ -56,7 +56,7 @@ func stepTable(w io.Writer, steps []nodeStep, now time.Time, wide bool) *command
 }
 
 // stepTime returns how long a step took, or how long it has been running; "" if the aggregate does
-// not say it.
+// not report it.
 func stepTime(v client.Service, now time.Time) string {
 	end := v.Ended
 	if isState(v, am.StepRunning) {
@@ -83,7 +83,7 @@ func currentStep(v client.Sliver) (nodeStep, bool) {
 	}
 	if n := len(planned); n > 0 {
 		step := planned[n-1]
-		for _, s := range []am.StepState{am.StepWaiting, am.StepFailed} {
+		for _, s := range []am.StepState{am.StepWaiting, am.StepFailed} { // a failed step replaces a waiting one
 			if i := slices.IndexFunc(planned, is(s)); i >= 0 {
 				step = planned[i]
 			}

@@ -114,7 +114,7 @@ func (o *upOptions) Run(ctx context.Context, c command.Console) error {
 			return fmt.Errorf("cannot read the request: %w", err)
 		}
 	}
-	if needless, err := o.precheck(c, text); needless || err != nil {
+	if deploysNothing, err := o.precheck(c, text); deploysNothing || err != nil {
 		return err
 	}
 	s, err := o.openLocked(ctx, c, true)
@@ -139,9 +139,11 @@ func (o *upOptions) Run(ctx context.Context, c command.Console) error {
 	return s.Explain(err)
 }
 
-// precheck returns mistakes that need no aggregate. It reports whether text is a source that deploys
-// nothing.
-func (o *upOptions) precheck(c command.Console, text []byte) (needless bool, err error) {
+// precheck finds the mistakes that need no aggregate: it returns those of an RSpec, and prints those
+// of a source. At a terminal, it asks for the missing parameters of a source. It stores what it has
+// compiled in o.source.Result and o.template; both stay nil for a blueprint that it cannot compile.
+// If the source deploys no nodes, it prints that, too.
+func (o *upOptions) precheck(c command.Console, text []byte) (deploysNothing bool, err error) {
 	if compile.Language(text) == "" && command.IsXML(text) {
 		if len(o.source.Set) > 0 {
 			return false, command.ErrNoParameters
@@ -156,7 +158,7 @@ func (o *upOptions) precheck(c command.Console, text []byte) (needless bool, err
 	}
 	err = o.source.WithFiles(o.request, compile.Options{}, func(with compile.Options) (err error) {
 		o.source.Result, err = compile.Compile(text, with)
-		if err != nil && compile.Language(text) == compile.Blueprint { // it may name files in parts with types of the site
+		if err != nil && compile.Language(text) == compile.Blueprint { // it may need types of the site: the method compile reports the mistakes
 			return nil
 		}
 		o.template, err = compile.NewTemplate(text, with, o.source.Result)
@@ -332,8 +334,9 @@ func (u *upRun) warn(ctx context.Context) {
 	k.Warnings(ctx, u.upOptions.request, u.text, u.x.Terms, slice)
 }
 
-// carryOut returns an error that says how many nodes are reserved and what to do. It stores
-// the text of the request when no remaining sliver differs from the request; see adoptRequest.
+// carryOut carries out the plan: it deletes nodes, reserves others, and waits until all are ready.
+// It stores the text of the request when no remaining sliver differs from the request; see
+// adoptRequest. Its error contains how many nodes are reserved, and what to do.
 func (u *upRun) carryOut(ctx context.Context) error {
 	s, x := u.s, u.x
 	p := newProgress(s.Err)
@@ -358,12 +361,12 @@ func (u *upRun) carryOut(ctx context.Context) error {
 	if ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}
-	looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	refreshing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	left, lookErr := x.Refresh(looking)
+	left, refreshErr := x.Refresh(refreshing)
 	reserved := display.Count(len(left.Slivers), "node")
 	switch {
-	case lookErr != nil:
+	case refreshErr != nil:
 		reserved = "perhaps some nodes"
 	case len(left.Slivers) == 0:
 		return errors.Join(fmt.Errorf("%w\nnothing is reserved in the slice %s", err, x.Name), x.Forget())
@@ -375,7 +378,7 @@ func (u *upRun) carryOut(ctx context.Context) error {
 		err, reserved, x.Name, s.Hint("status"), s.Hint("down", x.Name))
 }
 
-// confirm asks unless --yes was given. It fails if there is neither --yes nor a terminal.
+// confirm prints the plan, and asks for permission; see requireYes.
 func (u *upRun) confirm() error {
 	c := u.s.Console
 	fmt.Fprintf(c.Err, "In the slice %s:\n", u.x.Name)
@@ -392,11 +395,12 @@ func (u *upRun) confirm() error {
 			fmt.Fprintln(c.Err, "If the site then refuses the new nodes, the old ones are gone.")
 		}
 	}
-	return agree(c, u.Yes, "Change it?")
+	return requireYes(c, u.Yes, "Change it?")
 }
 
-// agree asks unless yes is true. It fails without a terminal, or if the answer is not yes.
-func agree(c command.Console, yes bool, question string) error {
+// requireYes asks the question unless yes is true. It fails without a terminal, or if the answer is
+// not yes.
+func requireYes(c command.Console, yes bool, question string) error {
 	if yes {
 		return nil
 	}
@@ -418,7 +422,8 @@ func addressesOf(n experiment.Node) string {
 	return strings.Join(list, ", ")
 }
 
-// show prints the nodes. It returns an ExitError if a step of their setup has failed.
+// show prints the nodes, their errors and the next commands. It returns an ExitError if the setup of
+// a node cannot end by itself; see canContinue.
 func (s *opened) show(x *session.Slice, list []client.Sliver) error {
 	hosts, _, err := s.Hosts(x.Name)
 	if err != nil {
@@ -426,15 +431,15 @@ func (s *opened) show(x *session.Slice, list []client.Sliver) error {
 	}
 	t := &command.Table{Out: s.Out}
 	t.Head("NODE", "LOGIN", "ADDRESS", "UNTIL")
-	first := ""
+	loginName := "" // of the first node with a login
 	for _, h := range hosts {
 		if h.Sliver == "" {
 			fmt.Fprintf(s.Err, "%s: this node belongs to another aggregate and is not created here\n", display.Line(h.Name))
 			continue
 		}
 		login := s.loginCommand(h)
-		if first == "" && h.Login.Exists() && !s.IsSimulated(h) {
-			first = sshName(h)
+		if loginName == "" && h.Login.Exists() && !s.IsSimulated(h) {
+			loginName = sshName(h)
 		}
 		t.Row(h.Name, login, addressesOf(h.Node), untilOf(list, h))
 	}
@@ -446,22 +451,23 @@ func (s *opened) show(x *session.Slice, list []client.Sliver) error {
 			fmt.Fprintf(s.Err, "%s: %s\n", display.Line(v.ClientID), display.Line(v.Error))
 		}
 	}
-	failed := canContinue(list)
-	if failed {
+	isStuck := canContinue(list)
+	if isStuck {
 		fmt.Fprintf(s.Err, "Show the output of all steps with: %s\n", s.Hint("call", "Status", "--logs", "--slice", x.Name))
 		fmt.Fprintf(s.Err, "Continue the setup with: %s\n", s.setupHint(x.Name))
 	}
 	next := [][]string{{"status"}, {"extend", x.Name, "2h"}, {"down", x.Name}}
-	if first != "" {
-		next = slices.Insert(next, 0, []string{"ssh", first})
+	if loginName != "" {
+		next = slices.Insert(next, 0, []string{"ssh", loginName})
 	}
-	for i, args := range next {
-		head := map[bool]string{true: "next:", false: "     "}[i == 0]
+	head := "next:"
+	for _, args := range next {
 		if _, err := fmt.Fprintf(s.Out, "%s  %s\n", head, s.Hint(args...)); err != nil {
 			return err
 		}
+		head = "     "
 	}
-	if failed {
+	if isStuck {
 		return command.ExitError(1)
 	}
 	return nil
