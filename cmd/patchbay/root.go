@@ -16,6 +16,8 @@ import (
 	"patchbay/cmd/patchbay/command"
 )
 
+// run executes a command line, prints its error, and returns the exit status. A failed write to standard
+// output is an error, too.
 func run(ctx context.Context, args []string, c command.Console) int {
 	out := &site.Output{To: c.Out}
 	c.Out = out
@@ -126,7 +128,7 @@ var otherNames = map[string]string{
 	"login": "ssh", "connect": "ssh", "list": "status", "ls": "status", "show": "status",
 }
 
-// removedCommands says, for each command of an earlier release, what to do instead.
+// removedCommands has the commands of earlier releases, and what to do instead.
 var removedCommands = map[string]string{
 	"clock":  "\"patchbay check\" reports a clock that is not trusted, and \"patchbay reload\" trusts it",
 	"import": "write inventory.yaml by hand, and name each component as its component_id ends, so that saved requests still work; see \"Move an existing aggregate here\" in \"patchbay guide operator\"",
