@@ -14,6 +14,10 @@
 //	providers ─────> watch orphans ─ get of all ─ without a record ─> log, removed
 //	providers ─────> poll ─────── get of nothing ─── no answer ─> log, Polled
 //
+// In loop.go are scan and the dispatch of jobs to providers, in queue.go the choice of the next calls, in
+// call.go get and set, in judge.go the verdicts, and in record.go the results. Files named expiry.go,
+// sweep.go, plan.go, orphans.go and poll.go have the other lines.
+//
 // A sliver belongs to the provider that its record names, even if the inventory later
 // names another one. If a sliver cannot be created, the runner removes its remains and
 // keeps its record. A sliver that fails later keeps its node. A component is free again

@@ -11,7 +11,9 @@ import (
 	"patchbay/am/urn"
 )
 
-// record records all outcomes in one decision, and then logs them. It drops outcomes for an older generation.
+// record notes the live outputs and open plans of all items. If an outcome changes a record or a task, record
+// writes all outcomes in one decision, and then logs them. It drops an outcome whose generation is out of date: it
+// neither writes nor logs it.
 func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) error {
 	changed := false
 	for n, i := range items {
@@ -27,17 +29,19 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 		return nil
 	}
 	foundNew := false
+	var dropped map[int]bool
 	err := r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
-		var left []am.Sliver
-		foundNew = false
+		var removed []am.Sliver
+		foundNew, dropped = false, map[int]bool{} // the decision may run again
 		for n, i := range items {
 			s, t, err := current(v, i.task)
 			switch {
-			case errors.Is(err, store.ErrNotFound):
+			case errors.Is(err, store.ErrNotFound): // the sliver is gone, or has a newer generation
+				dropped[n] = true
 			case err != nil:
 				return cs, err
 			case outcomes[n].verdict == gone && t.Goal == am.GoalRemove:
-				left = append(left, s)
+				removed = append(removed, s)
 			case changesRecord(i, outcomes[n]):
 				if clearsError(&s, outcomes[n]) {
 					s.Error = ""
@@ -50,11 +54,13 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 				foundNew = foundNew || isNew
 			}
 		}
-		return cs, lease.Forget(v, &cs, left)
+		return cs, lease.Forget(v, &cs, removed)
 	})
 	if err == nil {
 		for n, i := range items {
-			r.logOutcome(i, outcomes[n])
+			if !dropped[n] {
+				r.logOutcome(i, outcomes[n])
+			}
 			r.notePlan(&i.sliver)
 		}
 		r.reportFound(foundNew)
