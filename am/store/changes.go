@@ -59,12 +59,17 @@ func Position(rev Rev, n int) string { return fmt.Sprintf("%016x-%04x", uint64(r
 // JournalRev returns the revision in a position or in the id of a journal entry. The result is
 // false if id is neither.
 func JournalRev(id string) (Rev, bool) {
-	rev, n, ok := strings.Cut(id, "-")
-	if !ok || len(rev) != 16 || len(n) < 4 {
-		return 0, false
-	}
-	u, err := strconv.ParseUint(rev, 16, 64)
-	return Rev(u), err == nil
+	rev, _, ok := ParsePosition(id)
+	return rev, ok
+}
+
+// ParsePosition returns the revision and the part in a position or in the id of a journal entry. The
+// result ok is false if id is neither.
+func ParsePosition(id string) (rev Rev, n int, ok bool) {
+	first, second, _ := strings.Cut(id, "-")
+	u, err := strconv.ParseUint(first, 16, 64)
+	part, wrong := strconv.ParseUint(second, 16, 32)
+	return Rev(u), int(part), len(first) == 16 && len(second) >= 4 && err == nil && wrong == nil
 }
 
 // Cursor returns the position in a cursor, or "" if there is no such cursor.

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 
 	"patchbay/am"
 	"patchbay/am/store"
@@ -97,28 +95,28 @@ func (e *end) addFile(name string, isOld bool) error {
 }
 
 // takeOver writes the lines of the journal entries that a program of schema 4 has not written. If
-// the process ends meanwhile, the next call continues.
+// the process ends meanwhile, the next call continues: the ids of journal entries have the form of
+// positions, so e.next shows which entries have a line.
 func (l *Log) takeOver(e end) error {
 	written := 0
-	ok := true
+	appended := true
 	err := l.store.Read(func(v *store.View) error {
 		return v.JournalAfter(*e.settled, func(entry am.JournalEntry) bool {
-			rev, is := store.JournalRev(entry.ID)
-			n, err := strconv.ParseUint(entry.ID[strings.IndexByte(entry.ID, '-')+1:], 16, 32)
-			if !is || err != nil || e.have[entry.ID] || entry.ID < e.next {
+			rev, n, ok := store.ParsePosition(entry.ID)
+			if !ok || e.have[entry.ID] || entry.ID < e.next {
 				return true
 			}
 			x := entryLine(entry)
-			x.Next = store.Position(rev, int(n)+1)
-			ok = l.append(x.encode())
+			x.Next = store.Position(rev, n+1)
+			appended = l.append(x.encode())
 			written++
-			return ok
+			return appended
 		})
 	})
 	switch {
 	case err != nil:
 		return err
-	case !ok:
+	case !appended:
 		return l.err()
 	case written > 0:
 		l.opt.Log.Warn("lines of the audit were missing and have been written now", "file", l.path, "lines", written)
