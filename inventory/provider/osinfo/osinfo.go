@@ -4,6 +4,7 @@ package osinfo
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
@@ -139,7 +140,8 @@ func (f files) exists(name string) bool {
 	return err == nil
 }
 
-// arch returns the architecture of a program.
+// arch returns the architecture of a program, in the words of uname -m. It returns "" for a file that is no ELF
+// program or cannot be read, and for machines that are not listed.
 func (f files) arch(name string) string {
 	file, err := f.regular(name)
 	if err != nil {
@@ -150,14 +152,14 @@ func (f files) arch(name string) string {
 	if _, err := io.ReadFull(file, head); err != nil || string(head[:4]) != elf.ELFMAG {
 		return ""
 	}
-	machine := elf.Machine(uint16(head[18]) | uint16(head[19])<<8)
+	is64 := elf.Class(head[elf.EI_CLASS]) == elf.ELFCLASS64
 	if elf.Data(head[elf.EI_DATA]) == elf.ELFDATA2MSB {
-		machine = elf.Machine(uint16(head[18])<<8 | uint16(head[19]))
+		return map[elf.Machine]string{elf.EM_PPC64: "ppc64", elf.EM_S390: map[bool]string{true: "s390x", false: "s390"}[is64]}[elf.Machine(binary.BigEndian.Uint16(head[18:]))]
 	}
 	return map[elf.Machine]string{
 		elf.EM_X86_64: "x86_64", elf.EM_386: "i686", elf.EM_AARCH64: "aarch64", elf.EM_ARM: "armv7l",
-		elf.EM_RISCV: "riscv64", elf.EM_PPC64: "ppc64le", elf.EM_S390: "s390x",
-	}[machine]
+		elf.EM_RISCV: map[bool]string{true: "riscv64", false: "riscv32"}[is64], elf.EM_PPC64: "ppc64le",
+	}[elf.Machine(binary.LittleEndian.Uint16(head[18:]))]
 }
 
 // ansible returns the version of Ansible below usr; "" if it lacks Ansible, or jmespath, which the

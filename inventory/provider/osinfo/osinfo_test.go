@@ -27,6 +27,8 @@ func TestRead(t *testing.T) {
 		{"a folder in place of a file", map[string]string{"etc/os-release/x": "", "bin/sh/x": ""}, "disk.0.os.name=linux"},
 		{"a script in place of a program", map[string]string{"bin/sh": "#!/bin/true and some more text"}, "disk.0.os.name=linux"},
 		{"a 32-bit system", map[string]string{"bin/sh": elfHead(3)}, "disk.0.os.name=linux cpu.arch=i686"},
+		{"a big-endian system", map[string]string{"bin/sh": "\x7fELF\x02\x02\x01" + strings.Repeat("\x00", 12) + "\x15"}, "disk.0.os.name=linux cpu.arch=ppc64"},
+		{"a big-endian 32-bit system", map[string]string{"bin/sh": "\x7fELF\x01\x02\x01" + strings.Repeat("\x00", 12) + "\x16"}, "disk.0.os.name=linux cpu.arch=s390"},
 		{"Ansible without jmespath", map[string]string{"usr/bin/ansible-playbook": "", "usr/lib/python3/dist-packages/ansible/release.py": ansible}, "disk.0.os.name=linux"},
 		{"the program of Ansible only", map[string]string{"usr/bin/ansible-playbook": ""}, "disk.0.os.name=linux"},
 		{"Ansible", map[string]string{"usr/bin/ansible-playbook": "", "usr/lib/python3/dist-packages/ansible/release.py": ansible, "usr/lib/python3.11/dist-packages/jmespath/x": ""}, "disk.0.os.name=linux software.ansible=2.14.18"},
