@@ -1,15 +1,11 @@
 package fabric
 
-import (
-	"cmp"
-	"slices"
+import "patchbay/inventory/provider/local/vswitch"
 
-	"patchbay/inventory/provider/local/vswitch"
-)
-
-// paths returns the paths of a link that the vswitch emulates, and false if there are too many. If the
-// ports of the ends can apply all properties, each end gets one path. Otherwise each pair with a rate has a
-// path of its own, and the other pairs of a source share a path if they have equal properties.
+// paths returns the paths of a link that the vswitch emulates, and false if there are too many. If the ports
+// of the ends can apply all properties, each port with latency or loss gets one path, without the rate, which
+// the port's shaper limits. Otherwise each pair with a rate has a path of its own, and the other pairs of a
+// source share a path if they have equal properties.
 func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 	name := func(i int) string {
 		if i == m.n {
@@ -59,8 +55,6 @@ func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 			list = append(list, path(a, name(i), to))
 		}
 	}
-	// Each path of a pair has one source.
-	slices.SortStableFunc(list, func(a, b vswitch.Path) int { return cmp.Compare(a.From[0], b.From[0]) })
 	return list, true
 }
 
