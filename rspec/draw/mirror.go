@@ -44,35 +44,36 @@ func (a *arrangement) mirrorBlocks(list []int) {
 // frames exact.
 func (a *arrangement) alignFrames() {
 	const little = 40
-	shifted := map[[2]int]bool{} // block and axis
+	fixed := map[[2]int]bool{} // block and axis: moving it would spoil a line that was made exact
 	for k := range a.s.edges {
 		e := &a.s.edges[k]
-		x, y, crosses := a.joins(e)
+		from, to, crosses := a.joins(e)
 		if !crosses {
 			continue
 		}
 		d := a.s.vertices[e.to].point.sub(a.s.vertices[e.from].point)
 		for axis, off := range []point{{d.x, 0}, {0, d.y}} {
 			if l := off.length(); l == 0 || l > little || l > d.length()/3 {
+				continue // at most one axis is that near
+			}
+			still, moved := from, to
+			if len(a.blocks[still].members) < len(a.blocks[moved].members) {
+				still, moved, off = moved, still, off.times(-1)
+			}
+			if fixed[[2]int{still, axis}] && fixed[[2]int{moved, axis}] {
 				continue
 			}
-			if len(a.blocks[x].members) < len(a.blocks[y].members) {
-				x, y, off = y, x, off.times(-1)
+			if fixed[[2]int{moved, axis}] {
+				still, moved, off = moved, still, off.times(-1)
 			}
-			if shifted[[2]int{x, axis}] && shifted[[2]int{y, axis}] {
-				continue
-			}
-			if shifted[[2]int{y, axis}] {
-				x, y, off = y, x, off.times(-1)
-			}
-			shifted[[2]int{x, axis}], shifted[[2]int{y, axis}] = true, true
-			to := rect{a.blocks[y].point.sub(off), a.blocks[y].hw, a.blocks[y].hh}.grown(clearance)
+			place := rect{a.blocks[moved].point.sub(off), a.blocks[moved].hw, a.blocks[moved].hh}.grown(clearance)
 			free := true
 			for i, b := range a.blocks {
-				free = free && (i == y || !b.overlaps(to))
+				free = free && (i == moved || !b.overlaps(place))
 			}
 			if free {
-				a.moveBlock(y, to.point)
+				fixed[[2]int{still, axis}], fixed[[2]int{moved, axis}] = true, true
+				a.moveBlock(moved, place.point)
 			}
 		}
 	}
