@@ -19,6 +19,7 @@ const (
 	limitBodies    = "max_bodies"
 	limitAnswers   = "max_answers"
 	limitChanges   = "max_changes_per_minute"
+	limitStall     = "stall_timeout"
 )
 
 // admit counts a call until release is called. Above a limit, admit returns the limit's name and

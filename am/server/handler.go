@@ -75,7 +75,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 		h.Set("Vary", "Accept-Encoding")
 	}
 	if e.unsent = s.send(w, answer.Body, e.start.Add(s.config.WriteTimeout)); errors.Is(e.unsent, os.ErrDeadlineExceeded) {
-		s.metrics.limited.WithLabelValues("stall_timeout").Inc()
+		s.metrics.limited.WithLabelValues(limitStall).Inc()
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (s *Server) process(w http.ResponseWriter, r *http.Request, p *peer, chain 
 	case isTooLarge(err):
 		return answer, "", s.bodyTooLarge(e.target)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		s.metrics.limited.WithLabelValues("stall_timeout").Inc()
+		s.metrics.limited.WithLabelValues(limitStall).Inc()
 		return answer, "", &refusal{http.StatusRequestTimeout, fmt.Sprintf(
 			"The call came too slowly: each 64 KiB must arrive within %s, and the whole call within %s.", s.config.StallTimeout, s.config.ReadTimeout)}
 	case err != nil:
@@ -146,6 +146,24 @@ func (s *Server) process(w http.ResponseWriter, r *http.Request, p *peer, chain 
 		MayChange:  mayChange,
 	})
 	return answer, limit, nil
+}
+
+// answer lets the API or the authority answer a call. If they panic, it returns an internal error. The log has the
+// cause, the answer does not.
+func (s *Server) answer(ctx context.Context, e *event, r api.Request) (answer api.Response) {
+	defer func() {
+		if p := recover(); p != nil {
+			output := internalError(r.ID)
+			answer = api.Response{Body: s.errorBody(e, am.ServerError, output), Event: api.Event{
+				Changes: true, // the API may have changed something
+				Code:    am.ServerError, Output: output, Err: panicError(p),
+			}}
+		}
+	}()
+	if e.service != "" {
+		return s.opt.Authority.Serve(ctx, e.path, r)
+	}
+	return s.opt.API.Serve(ctx, e.version, r)
 }
 
 func newID() string {

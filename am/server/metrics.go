@@ -59,7 +59,7 @@ func newMetrics(o Options, g *connLimiter) *metrics {
 	}
 	m.registry.MustRegister(m.calls, m.seconds, m.slivers, m.running, m.limited,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, limit := range []string{limitCalls, limitPerCaller, limitBodies, limitAnswers, limitChanges, limitConnections, limitPerAddress, limitPerCertificate, "stall_timeout"} {
+	for _, limit := range []string{limitCalls, limitPerCaller, limitBodies, limitAnswers, limitChanges, limitConnections, limitPerAddress, limitPerCertificate, limitStall} {
 		m.limited.WithLabelValues(limit) // so that it is exported as 0 before its first use
 	}
 	for _, d := range o.Durations {

@@ -1,14 +1,12 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 
 	"patchbay/am"
-	"patchbay/am/api"
 )
 
 // writer is a ResponseWriter that records whether an answer has begun.
@@ -29,23 +27,6 @@ func (w *writer) Write(b []byte) (int, error) {
 
 // Unwrap is for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// answer returns an internal error if the API panics. The log has the cause, the answer does not.
-func (s *Server) answer(ctx context.Context, e *event, r api.Request) (answer api.Response) {
-	defer func() {
-		if p := recover(); p != nil {
-			output := internalError(r.ID)
-			answer = api.Response{Body: s.errorBody(e, am.ServerError, output), Event: api.Event{
-				Changes: true, // the API may have changed something
-				Code:    am.ServerError, Output: output, Err: panicError(p),
-			}}
-		}
-	}()
-	if e.service != "" {
-		return s.opt.Authority.Serve(ctx, e.path, r)
-	}
-	return s.opt.API.Serve(ctx, e.version, r)
-}
 
 // recoverCall handles a panic outside the API. Call it with defer. It answers with an envelope,
 // or with an HTTP error if the API version is not known yet. If an answer has begun, it closes
