@@ -83,7 +83,7 @@ func (a *attempt) probe(ctx context.Context) error {
 			a.avoid = append(a.avoid, x.node.Component.URN)
 		}
 		a.avoid = append(a.avoid, a.cfg.Prober.Unanswering()...)
-		err = a.bindSlivers(ctx)
+		err = a.reserve(ctx)
 		if _, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
 			return binder.Unsatisfied(reasons(a.request, refused)) // the provider's reasons explain more than the binder's
 		}
@@ -93,7 +93,8 @@ func (a *attempt) probe(ctx context.Context) error {
 	}
 }
 
-// refusals runs one dry run for the slivers of the attempt, and returns what providers have refused.
+// refusals runs one dry run for the new and changed slivers (see probed), and returns what providers have refused. It
+// fails if the store cannot be read.
 func (a *attempt) refusals(ctx context.Context) (refused []refusal, err error) {
 	beingRemoved, err := a.beingRemoved()
 	if err != nil {
@@ -187,7 +188,7 @@ func (a *attempt) confirm(ctx context.Context) error {
 			x.ProbedUntil = time.Time{}
 			next.slivers[i] = x
 		}
-		return cs, next.store(v, &cs)
+		return cs, next.addChanges(v, &cs)
 	})
 	if err == nil {
 		*a = next
@@ -196,7 +197,7 @@ func (a *attempt) confirm(ctx context.Context) error {
 }
 
 // bindAgain sets the slivers of a for the confirmation: those that was has reserved. A change is bound again, since
-// the slice and the site may have changed during the dry run. Then bind counts the reserved slivers as kept, so
+// the slice and the site may have changed during the dry run. Then decide counts the reserved slivers as kept, so
 // bindAgain removes them from a.kept; if the order of the slivers differs now, it fails with Busy.
 func (a *attempt) bindAgain(v *store.View, was *attempt) error {
 	if len(was.kept) == 0 {
@@ -205,7 +206,7 @@ func (a *attempt) bindAgain(v *store.View, was *attempt) error {
 	}
 	document := a.document
 	a.document.Bytes, a.document.Elements = 0, 0 // the limits of the slice have counted them
-	err := a.bind(v)
+	err := a.decide(v)
 	if a.document = document; err != nil {
 		return err
 	}

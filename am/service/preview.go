@@ -69,7 +69,7 @@ func (s *Service) Preview(ctx context.Context, req *rspec.Request, slice urn.URN
 // bindEmptySite binds the request as if no sliver held anything.
 func (a *attempt) bindEmptySite() error {
 	a.inventory = a.Inventory()
-	return a.choose(&sliceContent{}, time.Now().UTC(), func(func(*am.Hold) bool) policy.Calendar { return func(func(*am.Hold) bool) error { return nil } })
+	return a.bindNodes(&sliceContent{}, time.Now().UTC(), func(func(*am.Hold) bool) policy.Calendar { return func(func(*am.Hold) bool) error { return nil } })
 }
 
 // checkWithout fails if options.Without names a sliver that is not a live one of the slice.

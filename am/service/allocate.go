@@ -144,7 +144,7 @@ func (a *attempt) runOnce(ctx context.Context) (Outcome, error) {
 	}
 	a.clientIDs = clientIDsOf(a.request)
 	a.bindable = &binder.Request{Request: a.request, Slice: a.slice, Permit: binderPermit(a.cfg.Policy.For(a.grant.Caller(), a.slice))}
-	err := a.bindSlivers(ctx)
+	err := a.reserve(ctx)
 	a.basis = nil // this call has changed the slice
 	if err == nil && a.mustProbe {
 		err = a.probe(ctx)
@@ -177,23 +177,23 @@ func (a *attempt) outcome() (out Outcome, err error) {
 	return out, err
 }
 
-// bindSlivers binds the nodes and commits the reservation. If components in use may be the reason
+// reserve binds the nodes and commits the reservation. If components in use may be the reason
 // for a refusal, it releases the slivers whose lease has ended, and tries once more.
-func (a *attempt) bindSlivers(ctx context.Context) error {
+func (a *attempt) reserve(ctx context.Context) error {
 	if a.emptySite {
 		return a.bindEmptySite()
 	}
-	bind := func() error {
-		err := a.bindOnce(ctx)
+	try := func() error {
+		err := a.commitReservation(ctx)
 		if err != nil && mayBeInUse(err) && a.endLeases(ctx) {
-			err = a.bindOnce(ctx)
+			err = a.commitReservation(ctx)
 		}
 		return err
 	}
 	if len(a.request.Text()) < rspec.Large {
-		return bind()
+		return try()
 	}
-	return a.memory.inTurn(ctx, a.grant.Caller().Key(), true, bind) // or large requests would take all processors
+	return a.memory.inTurn(ctx, a.grant.Caller().Key(), true, try) // or large requests would take all processors
 }
 
 func mayBeInUse(err error) bool {
@@ -241,9 +241,9 @@ func (a *attempt) check(v *store.View, isBinding bool) (err error) {
 	return limitAccounts(a.accounts, len(a.request.Nodes))
 }
 
-// bindOnce binds the nodes in one decision, which runs outside of the commit. In a preview, the decision only
+// commitReservation binds the nodes in one decision, which runs outside of the commit unless it is short. In a preview, the decision only
 // reads the store.
-func (a *attempt) bindOnce(ctx context.Context) error {
+func (a *attempt) commitReservation(ctx context.Context) error {
 	a.document = am.Document{
 		ID: uuid.NewString(), Slice: a.slice, Text: a.request.Text(), Managers: a.request.Managers,
 		Bytes: a.request.UnionBytes(), Elements: a.request.Elements(),
@@ -256,7 +256,7 @@ func (a *attempt) bindOnce(ctx context.Context) error {
 			if err := a.check(v, true); err != nil {
 				return err
 			}
-			return a.bind(v)
+			return a.decide(v)
 		})
 	}
 	return a.commit(ctx, a.grant, a.isShort(), func(v *store.View) (cs store.ChangeSet, err error) {
@@ -267,7 +267,7 @@ func (a *attempt) bindOnce(ctx context.Context) error {
 		if a.basis != nil && *a.basis != v.Rev(store.SliceKey(a.slice)) {
 			return cs, &am.Error{Code: am.ServerBusy, URN: a.slice, Msg: "other calls change the slice while its templates are compiled; try again", Err: errChanged}
 		}
-		if err := a.bind(v); err != nil {
+		if err := a.decide(v); err != nil {
 			return cs, err
 		}
 		if len(a.slivers) == 0 {
@@ -287,7 +287,7 @@ func (a *attempt) bindOnce(ctx context.Context) error {
 		}
 		cs.PutDocument(a.document)
 		if !a.mustProbe {
-			return cs, a.store(v, &cs)
+			return cs, a.addChanges(v, &cs)
 		}
 		end := earliest(now.Add(a.cfg.Prober.Timeout()+probeMargin), a.until)
 		for i := range a.slivers {
@@ -310,9 +310,9 @@ func (a *attempt) isShort() bool {
 		!slices.ContainsFunc(r.Nodes, func(n rspec.Node) bool { return n.Match != nil }) && a.isSmall(a.slice)
 }
 
-// store adds the slivers with their leases to cs: new ones, which it provisions if a.create is set, and kept ones with
+// addChanges adds the slivers with their leases to cs: new ones, which it provisions if a.create is set, and kept ones with
 // their changes. It also adds the journal entry, and deletes documents that no sliver uses any more.
-func (a *attempt) store(v *store.View, cs *store.ChangeSet) error {
+func (a *attempt) addChanges(v *store.View, cs *store.ChangeSet) error {
 	var before []am.Sliver
 	for i := range a.slivers {
 		x := &a.slivers[i]
@@ -344,9 +344,9 @@ func (a *attempt) store(v *store.View, cs *store.ChangeSet) error {
 	return nil
 }
 
-// bind sets a.slivers to a sliver for each node, with its lease; none for an empty request. In a change, these are
+// decide sets a.slivers to a sliver for each node, with its lease; none for an empty request. In a change, these are
 // also the kept ones. It stores nothing, and begins anew each time that the decision runs.
-func (a *attempt) bind(v *store.View) error {
+func (a *attempt) decide(v *store.View) error {
 	a.inventory, a.binding, a.slivers, a.kept, a.others = a.Inventory(), binder.Binding{}, nil, nil, nil
 	a.mustProbe = false
 	now, requested := v.Now().UTC(), a.options.EndTime
@@ -369,7 +369,7 @@ func (a *attempt) bind(v *store.View) error {
 			return am.Errorf(am.TooBig, "%s", why).About(a.slice)
 		}
 	}
-	if err := a.choose(held, now, func(concerns func(*am.Hold) bool) policy.Calendar { return a.calendar(v, concerns) }); err != nil {
+	if err := a.bindNodes(held, now, func(concerns func(*am.Hold) bool) policy.Calendar { return a.calendar(v, concerns) }); err != nil {
 		return err
 	}
 	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)
@@ -394,11 +394,11 @@ func (a *attempt) bind(v *store.View) error {
 	return nil
 }
 
-// choose binds the request beside what the slice holds, and makes a sliver for each node, with its
+// bindNodes binds the request beside what the slice holds, and makes a sliver for each node, with its
 // setup but without its lease. It sets a.binding, a.slivers, a.kept, a.others and a.mustProbe.
 // calendar(concerns) returns the calendar for which the decision is run again if an entry for which concerns
 // returns true is added.
-func (a *attempt) choose(held *sliceContent, now time.Time, calendar func(concerns func(*am.Hold) bool) policy.Calendar) (err error) {
+func (a *attempt) bindNodes(held *sliceContent, now time.Time, calendar func(concerns func(*am.Hold) bool) policy.Calendar) (err error) {
 	if err := held.checkClientIDs(a.clientIDs); err != nil {
 		return err
 	}
