@@ -10,7 +10,6 @@ import (
 	"patchbay/am/service/policy"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
-	"patchbay/rspec"
 	"patchbay/rspec/compile"
 )
 
@@ -21,18 +20,6 @@ func (c *Config) CompileOptions() (o compile.Options, err error) {
 		o.Library, err = c.LoadLibrary()
 	}
 	return o, err
-}
-
-// expand compiles a template of a request.
-func (c *Config) expand(t rspec.Template, known service.Known) (rspec.Expansion, error) {
-	o := compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links, GivesAddresses: true, Work: known.Work}
-	if t.Language == compile.Blueprint {
-		var err error
-		if o.Library, err = c.LoadLibrary(); err != nil {
-			return rspec.Expansion{}, err
-		}
-	}
-	return compile.Expand(t, known.Earlier, o)
 }
 
 // Previewer returns a service for Service.Preview alone, with the settings of the site. It has no
