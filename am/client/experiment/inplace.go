@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"patchbay/rspec"
-	plan "patchbay/rspec/step"
+	"patchbay/rspec/step"
 )
 
 // compareInPlace plans for an aggregate that adds nodes to those of a slice. If canChange is true,
@@ -84,26 +84,26 @@ func replaceReason(was, is *rspec.Node) string {
 }
 
 // stepsOf returns the steps of each node, as far as the request determines them.
-func stepsOf(r *rspec.Request) map[string][]plan.Step {
-	nodes := make([]plan.Node, len(r.Nodes))
+func stepsOf(r *rspec.Request) map[string][]step.Step {
+	nodes := make([]step.Node, len(r.Nodes))
 	for i := range r.Nodes {
 		services := r.Nodes[i].Services
 		services.Steps = slices.Clone(services.Steps)
 		for n := range services.Steps {
 			services.Steps[n].Again = false
 		}
-		nodes[i] = plan.Node{ClientID: r.Nodes[i].ClientID, Hostname: r.Nodes[i].ClientID, Services: &services}
+		nodes[i] = step.Node{ClientID: r.Nodes[i].ClientID, Hostname: r.Nodes[i].ClientID, Services: &services}
 	}
-	all := map[string][]plan.Step{}
-	for i, steps := range plan.Plan("", nodes, nil) {
+	all := map[string][]step.Step{}
+	for i, steps := range step.Plan("", nodes, nil) {
 		all[nodes[i].ClientID] = steps
 	}
 	return all
 }
 
 // differing returns the steps in now that are not in before.
-func differing(before, now []plan.Step) (list []int) {
-	_, from := plan.Change(before, now, false)
+func differing(before, now []step.Step) (list []int) {
+	_, from := step.Change(before, now, false)
 	for i, was := range from {
 		if was < 0 {
 			list = append(list, i)
@@ -114,28 +114,28 @@ func differing(before, now []plan.Step) (list []int) {
 
 // isFirst reports whether a step belongs to the first setup of its node. Steps about another node
 // do not, since that node may be new.
-func isFirst(s *plan.Step) bool {
+func isFirst(s *step.Step) bool {
 	_, hasRelation := s.Environment["TARGET_NODE_CLIENT_ID"]
 	return s.InPlan() && s.Stage == 0 && !hasRelation
 }
 
 // firstSetup says which step of the first stage has changed; "" if none has.
-func firstSetup(before, now []plan.Step) string {
+func firstSetup(before, now []step.Step) string {
 	for _, i := range differing(before, now) {
 		if isFirst(&now[i]) {
-			return fmt.Sprintf("its first setup changed: %s, %s", plan.StepName(now, i), now[i].Summary())
+			return fmt.Sprintf("its first setup changed: %s, %s", step.StepName(now, i), now[i].Summary())
 		}
 	}
 	for _, i := range differing(now, before) {
 		if isFirst(&before[i]) {
-			return fmt.Sprintf("its first setup changed: without %s, %s", plan.StepName(before, i), before[i].Summary())
+			return fmt.Sprintf("its first setup changed: without %s, %s", step.StepName(before, i), before[i].Summary())
 		}
 	}
 	return ""
 }
 
 // laterSteps says what changes in the stages after the first one, and in the steps of later events.
-func laterSteps(before, now []plan.Step) (why []string) {
+func laterSteps(before, now []step.Step) (why []string) {
 	gone := differing(now, before)
 	for _, i := range differing(before, now) {
 		what, again := "is new", " and runs"
@@ -145,17 +145,17 @@ func laterSteps(before, now []plan.Step) (why []string) {
 		if now[i].InPlan() {
 			what += again
 		}
-		why = append(why, fmt.Sprintf("%s, %s, %s", plan.StepName(now, i), now[i].Summary(), what))
+		why = append(why, fmt.Sprintf("%s, %s, %s", step.StepName(now, i), now[i].Summary(), what))
 	}
 	for _, i := range gone {
-		why = append(why, fmt.Sprintf("%s, %s, is no longer in the request", plan.StepName(before, i), before[i].Summary()))
+		why = append(why, fmt.Sprintf("%s, %s, is no longer in the request", step.StepName(before, i), before[i].Summary()))
 	}
 	return why
 }
 
 // isVersion reports whether a step of the new request takes the place of an earlier one: both have the same
 // name, or both have no name and are in the same stage.
-func isVersion(was, is *plan.Step) bool {
+func isVersion(was, is *step.Step) bool {
 	return was.Kind == is.Kind && was.Operation == is.Operation && was.Name == is.Name && (is.Name != "" || was.Stage == is.Stage)
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
-	plan "patchbay/rspec/step"
+	"patchbay/rspec/step"
 )
 
 // approach brings the node one step closer to what is wanted, from whatever state it is in. It
@@ -166,7 +166,7 @@ func (w *worker) adjust(ctx context.Context, wanted *pending, n *node, i *instan
 // switchOff runs the steps for this operation, and then stops the instance.
 func (w *worker) switchOff(ctx context.Context, n *node, i *instance) error {
 	if r := w.stepRunner(n, i); r != nil {
-		r.RunEvent(ctx, plan.Stop, i.Status == statusRunning, func() {})
+		r.RunEvent(ctx, step.Stop, i.Status == statusRunning, func() {})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -188,7 +188,7 @@ func (w *worker) uninstall(ctx context.Context, n *node, i *instance) error {
 		return nil
 	}
 	isRunning := i.Status == statusRunning
-	if j := r.Journal(); isRunning && j.HasEvent(plan.Uninstall) {
+	if j := r.Journal(); isRunning && j.HasEvent(step.Uninstall) {
 		closed, f := *n, i.facts()
 		closed.Users = nil
 		for _, item := range n.Users {
@@ -201,7 +201,7 @@ func (w *worker) uninstall(ctx context.Context, n *node, i *instance) error {
 			w.logf("%s: its logins are not closed before the last steps: %v", n.Name, err)
 		}
 	}
-	r.RunEvent(ctx, plan.Uninstall, isRunning, func() {})
+	r.RunEvent(ctx, step.Uninstall, isRunning, func() {})
 	return ctx.Err()
 }
 

@@ -151,8 +151,8 @@ func hardwareAddress(node, name string) string {
 	return net.HardwareAddr{0x02, sum[0], sum[1], sum[2], sum[3], sum[4]}.String()
 }
 
-// reportedInterfaces returns the items with their hardware addresses, and what makes the properties
-// of their links.
+// reportedInterfaces returns the items of Interfaces with two more keys: mac has the hardware address, and emulator
+// names what emulates the properties of the link. It returns items that cannot be parsed as they are.
 func (n *node) reportedInterfaces() []string {
 	parsed, err := n.interfaces()
 	if err != nil {
@@ -172,7 +172,7 @@ func (n *node) reportedInterfaces() []string {
 	return all
 }
 
-// emulator returns what makes the properties of the link for frames that the interface sends.
+// emulator names what emulates the properties of the link for frames that the interface sends; "" for nothing.
 func (i *iface) emulator() string {
 	var words []string
 	if slices.ContainsFunc(i.Properties, func(p property) bool { return p.Capacity > 0 }) {

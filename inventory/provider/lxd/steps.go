@@ -15,7 +15,7 @@ import (
 
 	"patchbay/inventory/node/setup"
 	"patchbay/inventory/node/steprunner"
-	plan "patchbay/rspec/step"
+	"patchbay/rspec/step"
 )
 
 const (
@@ -68,18 +68,18 @@ func stepsFor(n *node, i *instance) (steps, error) {
 	if slices.Equal(was, is) { // only the spacing differs
 		return s, nil
 	}
-	from := plan.Keep(was, is)
+	from := step.Keep(was, is)
 	var added []setup.Step
 	all, size := slices.Clone(s.items), 0
 	for k, was := range from {
 		if was >= 0 {
 			continue
 		}
-		step, err := setup.ParseStep(n.Setup[k])
+		parsed, err := setup.ParseStep(n.Setup[k])
 		if err != nil {
 			return s, err
 		}
-		added, all = append(added, step), append(all, n.Setup[k])
+		added, all = append(added, parsed), append(all, n.Setup[k])
 	}
 	for _, item := range all {
 		size += len(item)
@@ -287,5 +287,5 @@ func (s *setupNode) call(ctx context.Context, c command, handle func(setup.Repor
 // hasUninstall reports whether the removal of the node runs steps.
 func (n *node) hasUninstall() bool {
 	steps, _ := steprunner.ParseSteps(n.Setup) // checked when it was requested
-	return slices.ContainsFunc(steps, func(s setup.Step) bool { return s.Operation == plan.Uninstall })
+	return slices.ContainsFunc(steps, func(s setup.Step) bool { return s.Operation == step.Uninstall })
 }

@@ -8,7 +8,7 @@ import (
 
 	"patchbay/inventory/node/setup"
 	"patchbay/inventory/provider"
-	plan "patchbay/rspec/step"
+	"patchbay/rspec/step"
 )
 
 // changeInPlace changes the interfaces and the steps of a node that exists, and returns the changes. Steps
@@ -51,11 +51,11 @@ func (nc *nodeController) replaceSteps(steps []setup.Step, stage int) (number in
 	if err != nil {
 		return number, fmt.Errorf("cannot read the setup: %w", err)
 	}
-	from := plan.Keep(texts(before), texts(steps)) // for each step its index in before, or -1 for a new one
+	from := step.Keep(texts(before), texts(steps)) // for each step its index in before, or -1 for a new one
 	var added []setup.Step
 	for i, was := range from {
 		if was < 0 {
-			if steps[i].Kind == plan.Disk {
+			if steps[i].Kind == step.Disk {
 				return number, provider.Refuse(provider.Unsupported, "a disk cannot be added to a node that exists; remove the node first")
 			}
 			added = append(added, steps[i])

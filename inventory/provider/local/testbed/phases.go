@@ -20,7 +20,21 @@ import (
 // The phases of a node, by its desired state. A phase that finds its part of the node in
 // the desired state does nothing.
 var (
-	phasesOn      = []phase{(*nodeController).allocate, (*nodeController).shutDownToRestart, (*nodeController).saveRestart, (*nodeController).repeatStartSteps, (*nodeController).startNode, (*nodeController).connectEgress, (*nodeController).connectLinks, (*nodeController).revokeAccess, (*nodeController).readPeers, (*nodeController).setUpLogins, (*nodeController).awaitPeers, (*nodeController).waitForSteps, (*nodeController).reportReady}
+	phasesOn = []phase{
+		(*nodeController).allocate,          // its image, user ids and port
+		(*nodeController).shutDownToRestart, // if a restart is requested
+		(*nodeController).saveRestart,       // in its record
+		(*nodeController).repeatStartSteps,  // if it was off
+		(*nodeController).startNode,         // creates its disk, starts PID 1
+		(*nodeController).connectEgress,     // to the outside network
+		(*nodeController).connectLinks,      // its interfaces
+		(*nodeController).revokeAccess,      // of users that have lost it
+		(*nodeController).readPeers,         // their names, for the hosts file
+		(*nodeController).setUpLogins,       // configures the node, tests a login
+		(*nodeController).awaitPeers,        // until they know its name
+		(*nodeController).waitForSteps,      // starts the steps of its setup
+		(*nodeController).reportReady,       // to the runner
+	}
 	phasesOff     = []phase{(*nodeController).allocate, (*nodeController).runStopSteps, (*nodeController).shutDownForOff, (*nodeController).saveRestart, (*nodeController).closeLogins, (*nodeController).replaceLostKey, (*nodeController).reportReady}
 	phasesRemoval = []phase{(*nodeController).reportRemoval, (*nodeController).closeLogins, (*nodeController).replaceKeyOfRemoved, (*nodeController).runUninstallSteps, (*nodeController).removeFiles, (*nodeController).releaseClaims}
 	phasesBroken  = []phase{(*nodeController).stayBroken}

@@ -12,7 +12,7 @@ import (
 	"patchbay/inventory/node/setup"
 	"patchbay/inventory/node/steprunner"
 	"patchbay/inventory/provider"
-	plan "patchbay/rspec/step"
+	"patchbay/rspec/step"
 )
 
 const journalFile = "journal.json"
@@ -142,12 +142,12 @@ func (nc *nodeController) interruptSteps(how string) {
 
 // runStopSteps runs the steps for Stop before a running node is switched off.
 func (nc *nodeController) runStopSteps(r *round) result {
-	return nc.runEventSteps(r, plan.Stop, "running the steps before it is switched off")
+	return nc.runEventSteps(r, step.Stop, "running the steps before it is switched off")
 }
 
 // runUninstallSteps runs the steps for Uninstall before a running node is removed.
 func (nc *nodeController) runUninstallSteps(r *round) result {
-	return nc.runEventSteps(r, plan.Uninstall, removing)
+	return nc.runEventSteps(r, step.Uninstall, removing)
 }
 
 func (nc *nodeController) runEventSteps(r *round, operation, progress string) result {
@@ -211,8 +211,8 @@ func (n setupNode) Assignments() ([]setup.Assignment, error) {
 		account = users[0].Login
 	}
 	all := make([]setup.Assignment, len(steps))
-	for i, step := range steps {
-		all[i] = setup.Assignment{Step: step, Account: account, NoEgress: !n.nc.t.settings.Outbound}
+	for i, s := range steps {
+		all[i] = setup.Assignment{Step: s, Account: account, NoEgress: !n.nc.t.settings.Outbound}
 	}
 	return all, nil
 }
