@@ -39,7 +39,7 @@ type Session struct {
 	// this user may not read it.
 	Config    *site.Config
 	Trial     *userfolder.Trial    // its trial authority
-	inventory *inventory.Inventory // of config, once it is read
+	inventory *inventory.Inventory // of Config, once it is read
 	Own       *ownsite.Site        // the user's own site; nil for another site
 	opened    []*client.Client
 	unlock    func() // set by LockUntilClose

@@ -17,7 +17,7 @@ import (
 	"patchbay/am/site"
 )
 
-// Slice is a slice with files in the user's folder.
+// Slice is a slice with files in the user's folder. The calls are those of Experiment.
 type Slice struct {
 	*experiment.Experiment
 	Session *Session // in which it was opened

@@ -55,7 +55,8 @@ type Selection struct {
 // aggregate.yaml in a folder of the user, a site in the current folder, the user's own
 // site. It selects the user by the first of these: --user, the current folder if a user's
 // files are in it, the site's only user, its only user with experiments, and the user that was
-// made with the own site.
+// made with the own site. If prepare and makeUser are set, as by Open, Target may create a site
+// and a user.
 func (f *Selection) Target(ctx context.Context) (t Target, err error) {
 	users := f.Users
 	if !f.isNamed() {

@@ -11,7 +11,7 @@ import (
 	"patchbay/cmd/patchbay/command"
 )
 
-// experimenterFlags are shared by up, ssh, status, extend, export and down.
+// experimenterFlags are shared by up, ssh, status, extend, export, share and down.
 type experimenterFlags struct {
 	site          command.SiteFlag
 	URL, CA, User string
@@ -30,7 +30,7 @@ type opened struct {
 	command.Console
 }
 
-// open returns the session that the flags select; see openSession.
+// open returns the session that the flags select; see session.Open.
 func (o *experimenterFlags) open(ctx context.Context, c command.Console, creating bool) (*opened, error) {
 	choice := session.Selection{Site: &o.site.ChosenSite, URL: o.URL, CA: o.CA}
 	if o.User != "" {

@@ -55,9 +55,9 @@ type upOptions struct {
 	Slice, For            string
 	Yes, Example, Printed bool
 
-	source  command.SourceFlags
-	request string
-	life    time.Duration
+	source command.SourceFlags
+	file   string // with the request; "-" for standard input
+	life   time.Duration
 	// template has the source for an aggregate that compiles it; nil for other requests.
 	template *rspec.Template
 }
@@ -77,13 +77,13 @@ func (o *upOptions) Validate(args []string) (err error) {
 		return err
 	}
 	if o.Example || o.Printed {
-		o.request = "lan.xml"
+		o.file = "lan.xml"
 		return command.NoArguments(args)
 	}
-	if o.request, err = command.OneArgument(args, "a file with a request, or give --example"); err != nil {
+	if o.file, err = command.OneArgument(args, "a file with a request, or give --example"); err != nil {
 		return err
 	}
-	if o.request == "-" && o.Slice == "" {
+	if o.file == "-" && o.Slice == "" {
 		return errors.New("a request from standard input needs --slice NAME")
 	}
 	return nil
@@ -110,7 +110,7 @@ func (o *upOptions) Run(ctx context.Context, c command.Console) error {
 	text := []byte(exampleRequest)
 	if !o.Example {
 		var err error
-		if text, err = command.ReadInput(o.request); err != nil {
+		if text, err = command.ReadInput(o.file); err != nil {
 			return fmt.Errorf("cannot read the request: %w", err)
 		}
 	}
@@ -123,7 +123,7 @@ func (o *upOptions) Run(ctx context.Context, c command.Console) error {
 	}
 	defer s.Close()
 	name := o.sliceFor(s)
-	if base := filepath.Base(o.request); o.Slice == "" && name != strings.TrimSuffix(base, filepath.Ext(base)) {
+	if base := filepath.Base(o.file); o.Slice == "" && name != strings.TrimSuffix(base, filepath.Ext(base)) {
 		fmt.Fprintf(c.Err, "The name of the slice is %s.\n", name)
 	}
 	credential := s.SliceFile(name, "-cred.xml")
@@ -149,14 +149,14 @@ func (o *upOptions) precheck(c command.Console, text []byte) (deploysNothing boo
 			return false, command.ErrNoParameters
 		}
 		if err := experiment.CheckRequest(text); err != nil {
-			return false, fmt.Errorf("%s: %w", o.request, err)
+			return false, fmt.Errorf("%s: %w", o.file, err)
 		}
 		return false, nil
 	}
-	if err := o.source.Check(c, o.request, text); err != nil {
+	if err := o.source.Check(c, o.file, text); err != nil {
 		return false, err
 	}
-	err = o.source.WithFiles(o.request, compile.Options{}, func(with compile.Options) (err error) {
+	err = o.source.WithFiles(o.file, compile.Options{}, func(with compile.Options) (err error) {
 		o.source.Result, err = compile.Compile(text, with)
 		if err != nil && compile.Language(text) == compile.Blueprint { // it may need types of the site: the method compile reports the mistakes
 			return nil
@@ -165,8 +165,8 @@ func (o *upOptions) precheck(c command.Console, text []byte) (deploysNothing boo
 		return err
 	})
 	if r := o.source.Result; err == nil && r != nil && len(r.Nodes) == 0 {
-		command.PrintProblems(c.Err, o.request, r.Remarks)
-		_, err = fmt.Fprintf(c.Out, "%s deploys no nodes: nothing to do.\n", display.Line(o.request))
+		command.PrintProblems(c.Err, o.file, r.Remarks)
+		_, err = fmt.Fprintf(c.Out, "%s deploys no nodes: nothing to do.\n", display.Line(o.file))
 		return true, err
 	}
 	return false, err
@@ -187,26 +187,27 @@ func (u *upRun) compile(ctx context.Context, text []byte, version client.Version
 	}
 	var offer compile.Options
 	var err error
-	if u, wrong := urn.Parse(version.URN); wrong == nil && s.Config != nil && strings.EqualFold(u.Authority, s.Config.Authority) {
+	if manager, wrong := urn.Parse(version.URN); wrong == nil && s.Config != nil && strings.EqualFold(manager.Authority, s.Config.Authority) {
 		if offer, err = command.OfferOf(s.Config); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, err
 		}
 	}
 	offer.GivesAddresses = version.ChangesNodes || version.AddsNodes // it knows our extensions
-	if text, err = u.source.Request(s.Console, u.upOptions.request, text, offer); err == nil {
-		fmt.Fprintf(s.Err, "%s is compiled here, since %s.\n", display.Line(u.upOptions.request), why)
+	if text, err = u.source.Request(s.Console, u.file, text, offer); err == nil {
+		fmt.Fprintf(s.Err, "%s is compiled here, since %s.\n", display.Line(u.file), why)
 	}
 	return text, err
 }
 
-// compileThere returns the request that the aggregate compiles from the template.
+// compileThere returns the request that the aggregate compiles from the template. up sends this result, not the
+// template: then it can compare it with the slice.
 func (u *upRun) compileThere(ctx context.Context, manager string) ([]byte, error) {
 	a, reply, err := u.x.Client.Allocate(ctx, u.x.Slice, u.x.Credentials, string(u.template.Request(manager)), client.Options{Change: true, Preview: true})
 	severity := "warning"
 	if err != nil {
 		severity = "error"
 	}
-	if command.PrintFromTemplate(u.s.Err, u.upOptions.request, severity, reply.Output) && err != nil {
+	if command.PrintFromTemplate(u.s.Err, u.file, severity, reply.Output) && err != nil {
 		return nil, command.ExitError(1)
 	}
 	return []byte(a.RSpec), err
@@ -218,7 +219,7 @@ func (o *upOptions) sliceFor(s *opened) string {
 	if has := userfolder.Slices(s.Dir); o.Slice == "" && s.Trial == nil && len(has) == 1 {
 		return has[0]
 	}
-	return cmp.Or(o.Slice, session.SliceName(o.request))
+	return cmp.Or(o.Slice, session.SliceName(o.file))
 }
 
 // upRun is one run of up for a slice.
@@ -245,7 +246,7 @@ func (o *upOptions) apply(ctx context.Context, s *opened, x *session.Slice, text
 		fmt.Fprintf(s.Err, "Nothing to change in the slice %s.\n", x.Name)
 	}
 	if u.plan.Has(experiment.Add, experiment.Replace) {
-		if err := o.source.ListSent(s.Console, o.request); err != nil {
+		if err := o.source.ListSent(s.Console, o.file); err != nil {
 			return err
 		}
 		u.warn(ctx)
@@ -283,7 +284,7 @@ func (u *upRun) prepare(ctx context.Context, text []byte) error {
 	}
 	x.Terms = u.source.Terms()
 	if u.request, err = experiment.ParseRequest(u.text, version.URN); err != nil {
-		return fmt.Errorf("%s: %w", u.upOptions.request, err)
+		return fmt.Errorf("%s: %w", u.file, err)
 	}
 	have, err := x.Refresh(ctx)
 	if err != nil {
@@ -331,7 +332,7 @@ func (u *upRun) warn(ctx context.Context) {
 	}
 	slice, _ := urn.Parse(u.x.Slice)
 	k := &check.Checker{Out: s.Err, Err: s.Err, Config: s.Config}
-	k.Warnings(ctx, u.upOptions.request, u.text, u.x.Terms, slice)
+	k.Warnings(ctx, u.file, u.text, u.x.Terms, slice)
 }
 
 // carryOut carries out the plan: it deletes nodes, reserves others, and waits until all are ready.
