@@ -14,8 +14,8 @@ import (
 type Slice struct {
 	URN     urn.URN
 	Created time.Time
-	// Serial counts the changes to the slice and its slivers. A decision about the slice
-	// is stored only if Serial has not changed since the decision was made.
+	// Serial counts the changes to the slice and its slivers. It is in the slice's record, so
+	// a decision that has read the record runs again after a change.
 	Serial int64
 	// Shutdown is the time when the slice was frozen; zero while it is not.
 	Shutdown time.Time `json:",omitzero"`

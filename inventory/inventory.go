@@ -168,7 +168,8 @@ func (v *Inventory) RequestLinkTypes() []string {
 	return types
 }
 
-// LinksOfType returns the physical links of a type that is not one of LinkTypes; nil for none.
+// LinksOfType returns the physical links whose type is name, without regard to case. It returns nil if there are none,
+// if name is empty, and if LinkTypes has it: providers create such a link.
 func (v *Inventory) LinksOfType(name string) (all []*Link) {
 	if name == "" || slices.ContainsFunc(v.LinkTypes, func(t string) bool { return strings.EqualFold(t, name) }) {
 		return nil

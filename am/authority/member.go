@@ -224,6 +224,8 @@ func keyID(k Key) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// createKey adds a key of the caller. KEY_MEMBER names the owner, and nobody may create a key of another
+// member.
 func createKey(c *call, f fields) (r row, err error) {
 	owner, err := f.urn("KEY_MEMBER", urn.User)
 	if err == nil {

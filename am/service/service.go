@@ -261,7 +261,8 @@ func countChange(cs *store.ChangeSet, v *store.View, u urn.URN) error {
 	return nil
 }
 
-// queueTask adds a task for the sliver, and increments the sliver's generation. The caller must store the sliver.
+// queueTask adds a task for the sliver, which work.(*loop).scan reads, and increments the sliver's generation. The caller
+// must store the sliver.
 func queueTask(cs *store.ChangeSet, v *store.View, x *am.Sliver, goal am.Goal, c Call) {
 	x.Generation++
 	cs.PutTask(am.Task{Sliver: x.URN, Generation: x.Generation, Goal: goal, Since: v.Now().UTC(), Request: c.Request})

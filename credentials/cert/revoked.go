@@ -243,7 +243,8 @@ func refuseRevoked(c *Certificate, file string, line int) *Error {
 	return refuse(Revoked, rule.NotRevoked, c, "is revoked by its issuer, in the list %s; ask it for a new certificate", filepath.Base(file))
 }
 
-// lines returns the input for the generation's identifier.
+// lines returns a line for each CRL, denial and revoked anchor, in any order: the caller computes the generation's
+// identifier from them.
 func (r *revoked) lines() (lines []string) {
 	for _, l := range r.lists {
 		lines = append(lines, "list "+hex.EncodeToString(l.hash[:])+"\n")

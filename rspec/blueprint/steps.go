@@ -267,13 +267,14 @@ func (c *compiler) addDNSName(p *part, n *need) {
 	}
 }
 
-// finish removes links without ends, and counts the variables of all steps.
+// finish removes links without ends, and adds a comment if no component has a node. It counts the nodes' own variables
+// (see addTargetNames) once for each step, since each step gets them.
 func (c *compiler) finish() {
 	for i := range c.request.Nodes {
 		n := &c.request.Nodes[i]
 		for _, p := range n.Parameters {
 			// a relation gives a step the variables of two nodes
-			if c.spend(nil, 2*len(n.Steps)*len(p.Value)); len(p.Value) > maxInline/2 && !c.stopped() {
+			if c.spend(nil, 2*len(n.Steps)*len(p.Value)); len(p.Value) > maxInline/2 && !c.stopped() { // addTargetNames has checked each list, but not their sum
 				c.refuse(rspec.TooBig, nil, "make tiers smaller", "the node %.80q refers to too many others", n.ClientID)
 			}
 		}

@@ -40,7 +40,8 @@ func Expand(t rspec.Template, earlier []rspec.Template, o Options) (rspec.Expans
 	return rspec.Expansion{Request: r.Request, Source: r.Source, Remarks: r.Remarks, Nodes: r.Nodes, Links: r.Links}, nil
 }
 
-// withValues returns the source of a template with the values of its own parameters.
+// withValues returns the source of an earlier template in RADL with the values of its parameters. It returns the
+// source of other templates as it is, and also a source that cannot be parsed.
 func withValues(t rspec.Template) []byte {
 	if t.Language == RADL && len(t.Parameters) > 0 {
 		if d, _ := radl.Parse(t.Text, t.Parameters); d != nil {

@@ -42,7 +42,8 @@ type Addresses struct{ Available, Configured int }
 
 // Manager is a component manager.
 type Manager struct {
-	// URN is as written; empty for nodes that name no manager.
+	// URN is the first component_manager_id of the manager, or the component_id of a node without one, as written. It is
+	// empty for nodes with neither.
 	URN string
 	// Name is the authority in the URN.
 	Name string

@@ -138,8 +138,8 @@ func isTrue(e *xmltree.Element, local string) bool {
 	return v != nil && *v
 }
 
-// managerNumber returns the index of a manager in the document, and adds it if it is new. If id is empty, the authority
-// in the component's URN is the manager.
+// managerNumber returns the index in Document.Managers of a node's manager, and adds a manager whose name is new. id is
+// the node's component_manager_id. If it is empty, the manager is the authority in component, the node's component_id.
 func (r *reader) managerNumber(id, component string) int {
 	m := Manager{URN: id, Name: id}
 	if u, err := urn.Parse(id); err == nil {

@@ -316,7 +316,7 @@ func (b *binding) bindNamed() {
 		}
 	}
 	for i := range b.nodes {
-		b.nodes[i].Asked = b.nodes[i].done
+		b.nodes[i].Asked = b.nodes[i].done // until now, only nodes on requested components are done
 	}
 }
 

@@ -106,7 +106,8 @@ func ParseFilter(q url.Values) (f Filter, err error) {
 // maxSuggested limits the length of a word for which a similar word is suggested.
 const maxSuggested = 100
 
-// didYouMean returns "" if no known word is similar.
+// didYouMean returns the end of an error text, which suggests the known word that is most similar to word. It
+// returns "" if none is similar, or if word is long.
 func didYouMean(word string, known []string) string {
 	if len(word) > maxSuggested {
 		return ""

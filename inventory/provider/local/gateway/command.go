@@ -54,8 +54,8 @@ func (s *session) run(cmd agent.Command) {
 	s.end()
 }
 
-// environment returns no variables for a login of VerifyLogin, because SSH_CLIENT makes
-// bash read the user's start-up files, which may be broken.
+// environment returns the variables with the addresses of the connection, as sshd sets them. It returns none for a
+// login of VerifyLogin, because SSH_CLIENT makes bash read the user's start-up files, which may be broken.
 func (c *login) environment() []string {
 	remote, ok1 := c.remote.(*net.TCPAddr)
 	local, ok2 := c.local.(*net.TCPAddr)

@@ -220,16 +220,16 @@ func (c *login) forwardUnix(payload []byte, f *forwards) bool {
 	return true
 }
 
-// acceptForward forwards connections until l is closed. The parameter name is the type of
-// the channels, and payload returns the extra data of a channel. While the connection has
-// maxChannels channels, acceptForward waits.
+// acceptForward forwards connections until l is closed, and closes l when the login ends. The
+// parameter name is the type of the channels, and payload returns the extra data of a channel. While
+// the login has maxChannels channels, acceptForward waits.
 func (c *login) acceptForward(l net.Listener, name string, payload func(net.Conn) []byte) {
-	cancelled := make(chan struct{})
-	defer close(cancelled)
+	ended := make(chan struct{})
+	defer close(ended)
 	go func() {
 		select {
 		case <-c.closed:
-		case <-cancelled:
+		case <-ended:
 		}
 		l.Close()
 	}()

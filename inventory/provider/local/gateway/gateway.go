@@ -121,7 +121,7 @@ func (g *gateway) reply(number uint64, err error) {
 	w := gatewayMessage{Number: number, Kind: replyDone}
 	if err != nil {
 		w.Error = err.Error()
-		if len(w.Error) > maxGatewayMessage/8 {
+		if len(w.Error) > maxGatewayMessage/8 { // a byte may become six in JSON
 			w.Error = w.Error[:maxGatewayMessage/8]
 		}
 	}
