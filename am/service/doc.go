@@ -17,7 +17,7 @@
 // No method acts on a sliver before Grant.Over has confirmed the right to its slice; most
 // methods call it in resolve. A file holds one method, or two similar ones. These have more files:
 //
-//	reserve.go                 Allocate and CreateSliver: attempt, its parts and its decision
+//	allocate.go                Allocate and CreateSliver: attempt, its parts and its decision
 //	expand.go, definitions.go  the templates of the request
 //	held.go, newsliver.go      what the slice has already, and the new slivers
 //	setup.go, playbook.go      the steps of the slivers
