@@ -132,11 +132,13 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 		}
 		return cs, err
 	}
-	var err error
-	if isShort := !c.targets.Slice.IsZero() && s.isSmall(c.targets.Slice); !isShort && c.isUrgent {
-		err = s.commitUrgent(ctx, c.grant, decide)
-	} else {
-		err = s.commit(ctx, c.grant, isShort, decide)
+	return out, s.withHistory(s.commitChange(ctx, &c, decide))
+}
+
+func (s *Service) commitChange(ctx context.Context, c *change, d store.Decision) error {
+	isShort := !c.targets.Slice.IsZero() && s.isSmall(c.targets.Slice)
+	if c.isUrgent && !isShort {
+		return s.commitUrgent(ctx, c.grant, d)
 	}
-	return out, s.withHistory(err)
+	return s.commit(ctx, c.grant, isShort, d)
 }
