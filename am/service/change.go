@@ -136,9 +136,8 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 }
 
 func (s *Service) commitChange(ctx context.Context, c *change, d store.Decision) error {
-	isShort := !c.targets.Slice.IsZero() && s.isSmall(c.targets.Slice)
-	if c.isUrgent && !isShort {
-		return s.commitUrgent(ctx, c.grant, d)
+	if c.isUrgent {
+		return s.commitUrgent(ctx, c.grant, c.targets.Slice, d)
 	}
-	return s.commit(ctx, c.grant, isShort, d)
+	return s.commit(ctx, c.grant, false, d)
 }

@@ -22,7 +22,7 @@ func TestContendedDecisions(t *testing.T) {
 			return func(d store.Decision) error { return s.commit(t.Context(), credentials.Grant{}, false, d) }
 		}, am.ServerBusy},
 		{"an urgent one runs in the commit", func(s *Service) func(store.Decision) error {
-			return func(d store.Decision) error { return s.commitUrgent(t.Context(), credentials.Grant{}, d) }
+			return func(d store.Decision) error { return s.commitUrgent(t.Context(), credentials.Grant{}, urn.URN{}, d) }
 		}, am.Success},
 	} {
 		inv, err := inventory.Parse(inventory.SimulatedText("example.org"), "inventory.yaml", "example.org")

@@ -61,7 +61,7 @@ func (a *attempt) define(v *store.View, cs *store.ChangeSet) error {
 // are no definitions.
 func (s *Service) deleteDefinitions(ctx context.Context, g credentials.Grant, t Targets, c Call, none error) (Outcome, error) {
 	out := Outcome{Slice: t.Slice}
-	err := s.commitUrgent(ctx, g, func(v *store.View) (cs store.ChangeSet, err error) {
+	err := s.commitUrgent(ctx, g, t.Slice, func(v *store.View) (cs store.ChangeSet, err error) {
 		out.Notices = nil
 		if _, err := checkRight(v, g, t.Slice); err != nil {
 			return cs, err

@@ -230,7 +230,7 @@ func (a *attempt) release(ctx context.Context) {
 	if a.options.Preview {
 		return
 	}
-	_ = a.commitUrgent(context.WithoutCancel(ctx), a.grant, func(v *store.View) (cs store.ChangeSet, err error) {
+	_ = a.commitUrgent(context.WithoutCancel(ctx), a.grant, a.slice, func(v *store.View) (cs store.ChangeSet, err error) {
 		var unused []am.Sliver
 		for _, was := range a.added() {
 			x, _, err := v.Sliver(was.URN)

@@ -224,10 +224,10 @@ func (s *Service) isSmall(slice urn.URN) (isSmall bool) {
 	return err == nil && isSmall
 }
 
-// commitUrgent does what commit does, for decisions that end something. If others keep changing what such a
-// decision depends on, it runs in the commit.
-func (s *Service) commitUrgent(ctx context.Context, g credentials.Grant, d store.Decision) error {
-	err := s.commit(ctx, g, false, d)
+// commitUrgent does what commit does, for decisions that end something in a slice. If others keep changing what such
+// a decision depends on, it runs in the commit.
+func (s *Service) commitUrgent(ctx context.Context, g credentials.Grant, slice urn.URN, d store.Decision) error {
+	err := s.commit(ctx, g, !slice.IsZero() && s.isSmall(slice), d)
 	if errors.Is(err, store.ErrContended) {
 		if err = s.cfg.Store.Commit(ctx, d); err == nil {
 			s.cfg.Runner.Wake()

@@ -16,7 +16,7 @@ import (
 //
 // Errors: Forbidden without the right, SearchFailed for a slice without slivers.
 func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.URN, c Call) error {
-	return s.withHistory(s.commitUrgent(ctx, g, func(v *store.View) (store.ChangeSet, error) {
+	return s.withHistory(s.commitUrgent(ctx, g, slice, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
 		if _, err := g.Over(slice); err != nil {
 			return cs, err
