@@ -88,7 +88,7 @@ const allowedImports = `
 9  am/client/userfolder           am/authority am/display am/file am/site am/urn credentials/cert credentials/trial schemas/yamlfile go.yaml.in/yaml/v3
 10  am/client/ownsite              am/client/userfolder am/display am/file am/site am/site/create am/urn credentials/trial golang.org/x/sys
 11  am/client/session              am am/api/xmlrpc am/client am/client/experiment am/client/ownsite am/client/userfolder am/display am/file am/site am/site/create am/urn credentials/cert inventory
-2  cmd/patchbay/e2e               
+2  cmd/patchbay/e2e
 12  cmd/patchbay/command           am am/client/conformance am/client/session am/client/userfolder am/display am/file am/site am/site/create am/site/operate inventory inventory/provider rspec rspec/compile rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 13  cmd/patchbay/authority         am am/authority am/client/session am/client/userfolder am/display am/follow/audit am/site am/urn cmd/patchbay/command credentials/cert credentials/trial github.com/spf13/pflag
 13  cmd/patchbay/document          am/client/conformance am/client/session am/client/userfolder am/display am/site am/urn cmd/patchbay/command inventory rspec/compile rspec/draw rspec/view github.com/spf13/pflag
@@ -99,7 +99,7 @@ const allowedImports = `
 0  inventory/provider/fdsocket    golang.org/x/sys
 0  inventory/provider/local/sandbox golang.org/x/sys
 0  inventory/provider/local/cgroup golang.org/x/sys
-0  inventory/provider/local/hostalloc
+1  inventory/provider/local/hostalloc am/file
 0  inventory/provider/supervisor
 1  inventory/provider/local/linktest inventory/provider/local/netspace inventory/provider/local/sandbox golang.org/x/sys
 0  inventory/provider/osinfo      golang.org/x/sys

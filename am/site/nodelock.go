@@ -13,21 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/display"
+	"patchbay/am/file"
 )
 
 // lockWait is the longest wait of a starting server. After a server was killed, a program that it
 // was starting may hold the lock for a moment.
 const lockWait = time.Second
-
-// flock fails with syscall.EWOULDBLOCK if the file is still locked after patience.
-func flock(f *os.File, patience time.Duration) error {
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) || !time.Now().Before(end) {
-			return err
-		}
-	}
-}
 
 // lockProviders prevents other servers from using the providers in dir. The lock lasts until the
 // returned file is closed or this process ends.
@@ -36,7 +27,7 @@ func lockProviders(dir string, log *slog.Logger) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch err := flock(f, lockWait); {
+	switch err := file.Lock(f, lockWait); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		defer f.Close()
 		return nil, fmt.Errorf("another server%s uses the providers in %s, and two must not act on the same nodes; stop that server, or give this site a folder of its own", lockHolder(f), dir)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"patchbay/am/file"
 )
 
 const (
@@ -50,16 +52,12 @@ func appendTo(f *os.File, text []byte, lockTimeout time.Duration) error {
 
 // lock fails after lockTimeout. It does nothing on a file system without locks.
 func lock(f *os.File, lockTimeout time.Duration) error {
-	for end := time.Now().Add(lockTimeout); ; time.Sleep(5 * time.Millisecond) {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		switch {
-		case err == nil, errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EOPNOTSUPP):
-			return nil
-		case errors.Is(err, syscall.EINTR):
-		case !errors.Is(err, syscall.EWOULDBLOCK):
-			return fmt.Errorf("cannot lock the audit: %w", err)
-		case time.Now().After(end):
-			return errors.New("another process has locked the audit; try again when that process has ended")
-		}
+	switch err := file.Lock(f, lockTimeout); {
+	case err == nil, errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EOPNOTSUPP):
+		return nil
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return errors.New("another process has locked the audit; try again when that process has ended")
+	default:
+		return fmt.Errorf("cannot lock the audit: %w", err)
 	}
 }

@@ -31,22 +31,6 @@ type Draft struct {
 // lockTimeout limits how long Change waits for others. Any user who may read the folder can lock it.
 const lockTimeout = 10 * time.Second
 
-// lock locks a folder until it is closed.
-func lock(dir *os.File) error {
-	for end := time.Now().Add(lockTimeout); ; time.Sleep(10 * time.Millisecond) {
-		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-		case err != nil && !errors.Is(err, syscall.EWOULDBLOCK):
-			return &os.PathError{Op: "lock", Path: dir.Name(), Err: err}
-		case err == nil:
-			return nil
-		case time.Now().After(end):
-			return fmt.Errorf("another program holds the lock on %s; find it with lslocks, end it, and try again\nnothing was changed", dir.Name())
-		}
-	}
-}
-
 // Change edits a file atomically, or creates it, and returns the new plan. Concurrent calls
 // wait for each other; a reader sees the old or the new content. If edit returns an error, or
 // if the file is invalid before or after the edit, Change fails and leaves the file unchanged.
@@ -60,8 +44,11 @@ func Change(path string, edit func(*Draft) error) (*Plan, error) {
 		return nil, err
 	}
 	defer dir.Close() // closing also unlocks
-	if err := lock(dir); err != nil {
-		return nil, err
+	switch err := file.Lock(dir, lockTimeout); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, fmt.Errorf("another program holds the lock on %s; find it with lslocks, end it, and try again\nnothing was changed", dir.Name())
+	case err != nil:
+		return nil, &os.PathError{Op: "lock", Path: dir.Name(), Err: err}
 	}
 	mode := fs.FileMode(0o644)
 	text, err := yamlfile.Load(path, maxFile)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"patchbay/am/file"
 )
 
 // ErrTaken means that a number has another holder, rests after its release, or is outside
@@ -85,17 +87,10 @@ var lockPatience = 20 * time.Second
 // lock locks the folder. It reports whether the folder is still at its path: another process may have
 // removed it.
 func lock(dir *os.File) (same bool, err error) {
-	end := time.Now().Add(lockPatience)
-	for ; ; time.Sleep(time.Millisecond) {
-		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			break
-		}
-		if time.Now().After(end) {
-			return false, fmt.Errorf("cannot lock %s: another process has held it for %v; find that process with lsof %s, and end it", dir.Name(), lockPatience, dir.Name())
-		}
-	}
-	if err != nil {
+	switch err := file.Lock(dir, lockPatience); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return false, fmt.Errorf("cannot lock %s: another process has held it for %v; find that process with lsof %s, and end it", dir.Name(), lockPatience, dir.Name())
+	case err != nil:
 		return false, fmt.Errorf("cannot lock %s: %w", dir.Name(), err)
 	}
 	ours, err := dir.Stat()
