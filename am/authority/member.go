@@ -224,8 +224,8 @@ func keyID(k Key) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// createKey adds a key of the caller. KEY_MEMBER names the owner, and nobody may create a key of another
-// member.
+// createKey adds a key. Members may create keys only for themselves, so the owner in KEY_MEMBER is the
+// caller.
 func createKey(c *call, f fields) (r row, err error) {
 	owner, err := f.urn("KEY_MEMBER", urn.User)
 	if err == nil {

@@ -203,8 +203,8 @@ func (c *call) fault(err error) api.Response {
 	return api.Response{Body: xmlrpc.AppendFault(nil, f), Event: c.event}
 }
 
-// run reads the arguments, identifies the caller and calls the method. MayChange is called without
-// the caller first, so that no signature is checked if nobody may change anything.
+// run reads the arguments, identifies the caller and calls the method. Before it checks a signature, it calls
+// MayChange without a caller, which fails if all callers together change too much.
 func (c *call) run(m method, params []xmlrpc.Value) (xmlrpc.Value, error) {
 	c.event.Changes = m.changes
 	if m.object != "" {

@@ -167,7 +167,7 @@ func (b *binding) resolveAll() {
 }
 
 // binding is the state of one Bind, or of one of its tries on other physical links: the choices for the
-// request so far, and results that are needed again. Binding is what Bind returns of it.
+// request so far, and results that are used again. Bind returns a part of it, the Binding.
 type binding struct {
 	*Request
 	x       *occupancy

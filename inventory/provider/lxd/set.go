@@ -275,8 +275,8 @@ func merge(u update, old *node) (*node, error) {
 	if old != nil {
 		n.Granted = granted
 		if n.ReloadSerial == old.ReloadSerial && n.ChangeSerial == old.ChangeSerial {
-			n.Setup = steps // the same node may be requested once more
-		}
+			n.Setup = steps // the same node is requested once more
+		} // else the given steps replace the earlier ones, or run on a new disk
 	}
 	switch n.Ensure {
 	case provider.Absent:
