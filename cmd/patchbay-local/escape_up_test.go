@@ -245,7 +245,8 @@ func (a *arena) hostileAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
-	var answer func(*fdsocket.Conn, net.Conn)
+	answers := hostileAnswers()
+	answer := answers["nothing"] // until the first row: the testbed may connect at once
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +269,6 @@ func (a *arena) hostileAgent(t *testing.T) {
 		}
 	}()
 	ssh := require.SSH(t)
-	answers := hostileAnswers()
 	args := a.sshArgs(t, nodeA, "alice")
 	for i, how := range sortedKeys(answers) {
 		mu.Lock()
