@@ -143,7 +143,7 @@ func (s *corpusSite) stepsDone(ctx context.Context, urns []string, creds []clien
 // ARP request on the interface, which the right MAC must answer. Its arguments are its
 // own MAC, and the other's MAC and address.
 const greets = `greet() {
-	for i in 1 2 3 4 5; do
+	for i in $(seq 20); do
 		timeout 2 bash -c 'exec 3<>/dev/tcp/$0/22; IFS= read -r line <&3; [[ $line = SSH-2.0* ]]' $3 2>/dev/null && echo $1 $3 && return
 		sudo perl -e '
 			use strict; use Socket;
