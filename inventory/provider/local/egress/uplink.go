@@ -119,7 +119,7 @@ func (e *Router) connect() error {
 		if e.isComplete(h, ours) {
 			return nil
 		}
-		if err := h.LinkDel(ours); err != nil {
+		if err := h.LinkDel(ours); err != nil && !errors.Is(err, unix.ENODEV) { // its other end may have been deleted just now
 			return fmt.Errorf("cannot remove the device %s: %w", e.device, err)
 		}
 	}
