@@ -46,10 +46,10 @@ test: packages test-packages
 	  .ci/failures .cache/test.log; .ci/skips testdata/skips.txt .cache/test.log || status=1; exit $$status
 
 # Most of these tests wait, so make runs two groups of them at the same time, and prints the output of each at its end. With
-# three, two cores are so busy that logins to nodes take too long now and then.
+# three, two cores are so busy that some logins to nodes take too long.
 # Packages that take longest are first.
 HOSTTEST = $(GOTEST) $(1) 2>&1 | tee .cache/$@.log
-## test-host: run the tests of real nodes and links, as root (about 17 min)
+## test-host: run the tests of real nodes and links, as root
 test-host: packages test-packages
 	@mkdir -p .cache && rm -f .cache/test-host-*.log
 	@echo "tests of real nodes run; see .cache/test-host-*.log"

@@ -274,9 +274,10 @@ func merge(u update, old *node) (*node, error) {
 	n.Name = u.Name
 	if old != nil {
 		n.Granted = granted
+		// With another serial, the given steps replace the earlier ones, or run on a new disk.
 		if n.ReloadSerial == old.ReloadSerial && n.ChangeSerial == old.ChangeSerial {
-			n.Setup = steps // the same node is requested once more
-		} // else the given steps replace the earlier ones, or run on a new disk
+			n.Setup = steps
+		}
 	}
 	switch n.Ensure {
 	case provider.Absent:
