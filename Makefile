@@ -12,12 +12,16 @@ BUILD    := $(GO) build -trimpath -buildvcs=false -ldflags
 PACKAGES := ./...
 # Packages whose tests need the host for themselves. make test-host runs them, and in other packages the tests named TestOnHost….
 ONHOST   := '^patchbay/(cmd/patchbay-(local|lxd)|inventory/(node|provider/local)|am/testkit/(disk|hoststate|netlab|require|wait))'
+# Tests of the pages in chromium: make test-web.
+BROWSER  := ./cmd/patchbay/browsertest
+# axe-core checks that pages are accessible.
+AXE      := axe-core@4.14.1
 # All checks of staticcheck except ST1000: packages have their comment in doc.go, and test packages need none.
 CHECKS   := all,-ST1000
 FUZZTIME ?= 20s
 SOAKTIME ?= 10m
 
-.PHONY: all build demo test test-host test-host-local test-host-site test-host-packages check check-full package test-package bench count fuzz soak guest help clean packages test-packages go
+.PHONY: all build demo test test-host test-host-local test-host-site test-host-packages test-web screenshots check check-full package test-package bench count fuzz soak guest help clean packages test-packages test-web-packages go
 
 ## all: check and build
 all: check build
@@ -39,10 +43,10 @@ DRAWN    := RAPID_CHECKS=$${RAPID_CHECKS:-30} RAPID_SEED=$${RAPID_SEED:-1}
 # Vet is part of check. Tables for debuggers would make each program's link longer, and rare garbage collection saves a tenth of the time.
 GOTEST   := TMPDIR=$$(.ci/tmp) GOGC=$${GOGC:-400} $(DRAWN) $(GO) test -vet=off -ldflags='-s -w' -timeout 30m -v
 
-## test: run the tests that need neither real nodes nor links (about 6 min on two cores)
+## test: run the tests that need neither real nodes nor links (about 5 min on two cores)
 test: packages test-packages
 	@mkdir -p .cache
-	$(GOTEST) -p 3 -skip '^TestOnHost' $$($(GO) list $(PACKAGES) | grep -vE $(ONHOST)) 2>&1 | tee .cache/test.log; status=$$?; \
+	$(GOTEST) -p 3 -skip '^TestOnHost' $$($(GO) list $(PACKAGES) | grep -vE $(ONHOST)'|/browsertest$$') 2>&1 | tee .cache/test.log; status=$$?; \
 	  .ci/failures .cache/test.log; .ci/skips testdata/skips.txt .cache/test.log || status=1; exit $$status
 
 # Most of these tests wait, so make runs two groups of them at the same time, and prints the output of each at its end. With
@@ -59,11 +63,27 @@ test-host: packages test-packages
 test-host-local:
 	@$(call HOSTTEST,./cmd/patchbay-local)
 
+# Meanwhile, what processors have left makes the image of the nodes of LXD.
 test-host-site:
-	@$(call HOSTTEST,-p 1 -run '^TestOnHost' $$(grep -rlE --include='*_test.go' '^func TestOnHost' am cmd inventory | xargs -n 1 dirname | sort -u | sed 's,^,./,'))
+	@nice -n 19 $(GO) test -vet=off -ldflags='-s -w' -run '^TestImage$$' ./cmd/patchbay-lxd >/dev/null 2>&1 & \
+	$(call HOSTTEST,-p 1 -run '^TestOnHost' $$(grep -rlE --include='*_test.go' '^func TestOnHost' am cmd inventory | xargs -n 1 dirname | sort -u | sed 's,^,./,'))
 
 test-host-packages:
 	@$(call HOSTTEST,-p 2 ./cmd/patchbay-lxd ./inventory/provider/local/testbed $$($(GO) list $(PACKAGES) | grep -E $(ONHOST) | grep -vE '/(cmd/patchbay-(local|lxd)|testbed)$$'))
+
+## test-web: run the tests of the pages in chromium
+test-web: packages test-web-packages .cache/$(AXE)
+	$(GOTEST) $(BROWSER) 2>&1 | tee .cache/test-web.log; status=$$?; \
+	  .ci/failures .cache/test-web.log; .ci/skips testdata/skips.txt .cache/test-web.log || status=1; exit $$status
+
+## screenshots: make the pictures of the pages for README.md; pictures of all pages are in .cache/screenshots
+screenshots: packages test-web-packages
+	$(GO) test -count=1 -run '^TestWebPictures$$' $(BROWSER) -update
+
+.cache/$(AXE): | test-web-packages
+	@mkdir -p .cache
+	npm install --prefix $@ --no-save --ignore-scripts --no-audit --no-fund $(AXE) || \
+	  { rm -rf $@; echo "npm cannot install axe-core, so the tests that need it are skipped"; }
 
 ## check: check the format, vet, static analysis, imports and go.mod
 check: packages
@@ -168,6 +188,9 @@ packages: go
 
 test-packages:
 	@.ci/packages test
+
+test-web-packages:
+	@.ci/packages test-web
 
 go:
 	@command -v $(GO) >/dev/null || { echo "Go is missing: install Go 1.26 or later from https://go.dev/dl/ and put it on the PATH"; exit 1; }

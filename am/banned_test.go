@@ -87,13 +87,13 @@ import encoding/gob | | sizes in a message decide what is allocated
 import net/rpc | | gob
 import expvar | | adds itself to a server that nobody asked for
 import net/http/pprof | | adds itself to a server that nobody asked for
-import html/template | | nobody is shown HTML
+import html/template | am/web | only the pages show HTML
 import text/template | am/site/configread.go inventory/local.go inventory/provider/lxd/inventory.go | a template knows nothing of what it writes; these three write YAML of an operator's words, which are quoted first
 encoding/xml.Unmarshal | am/client/session/caller.go am/site/check/credential.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
 encoding/xml.NewDecoder | am/api/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
-import os/exec | inventory/node/inside/inside.go am/client/ownsite/host.go am/executable cmd/patchbay/experimenter/demo.go cmd/patchbay/experimenter/ssh.go inventory/provider/local/behind.go inventory/provider/local/cgroup inventory/provider/local/doctor inventory/provider/local/image inventory/provider/local/linktest inventory/provider/local/node inventory/node/setup inventory/provider/supervisor | who starts programs is a short list
+import os/exec | cmd/patchbay/experimenter/web.go inventory/node/inside/inside.go am/client/ownsite/host.go am/executable cmd/patchbay/experimenter/demo.go cmd/patchbay/experimenter/ssh.go inventory/provider/local/behind.go inventory/provider/local/cgroup inventory/provider/local/doctor inventory/provider/local/image inventory/provider/local/linktest inventory/provider/local/node inventory/node/setup inventory/provider/supervisor | who starts programs is a short list
 os.StartProcess | inventory/node/agent/apply.go inventory/provider/lxd/run.go | as os/exec; both start this executable again
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/node/agent/children.go | PID 1 of a node starts what logs in
@@ -107,18 +107,18 @@ net/http.Default* | | shared by all that is linked in
 net/http.Handle | | the shared multiplexer
 net/http.HandleFunc | | the shared multiplexer
 net/http.ListenAndServe* | | no time limits
-net/http.Serve* | am/server | no time limits; ServeMux and Server are am/server's
+net/http.Serve* | am/server | no time limits; Server is am/server's
 net/http.Client | inventory/provider/lxd/rest.go am/client am/site/adminclient.go am/follow/hook/receiver.go inventory/node/setup/http.go | nothing that serves ever fetches; hooks post to where the operator says, commands ask at the Unix socket, and installs run inside of nodes
 net/http.Transport | inventory/provider/lxd/rest.go am/client am/site/adminclient.go am/follow/hook/receiver.go inventory/node/setup/http.go inventory/provider/local/testbed/manifest.go | as Client
-net/http.NewRequest* | inventory/provider/lxd/rest.go am/client/client.go am/follow/hook/receiver.go am/site/adminclient.go inventory/provider/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
-net/http.File* | | shows what is in a folder
+net/http.NewRequest* | am/web/call.go inventory/provider/lxd/rest.go am/client/client.go am/follow/hook/receiver.go am/site/adminclient.go inventory/provider/local/testbed/manifest.go | as Client; commands ask the manager at its Unix socket, and pages its handlers in the process
+net/http.File* | am/web/web.go | shows what is in a folder; the pages show embedded files
 net/http.Dir | | shows what is in a folder
 net.Dial* | inventory/provider/lxd inventory/node/inside am/client/conformance/login.go am/site/notify.go inventory/provider/local/instance.go inventory/provider/fdsocket/socket.go inventory/node/agent inventory/provider/local/gateway/process.go inventory/provider/local/egress inventory/node/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, installs inside of nodes, name servers of the operator
 net.Resolver | | names of clients must not make questions
 net.DefaultResolver | am/site/host.go inventory/provider/local/behindendpoint.go | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights
 net.Lookup* | | names of clients must not make questions
 net.Resolve*Addr | | names of clients must not make questions
-import crypto/tls | inventory/provider/lxd/rest.go am/client am/follow/hook/receiver.go am/site/remotemetrics.go inventory/node/setup/http.go | cannot read the certificates of most authorities; serving is am/server/mtls's, but for what monitors, which have ordinary certificates or none
+import crypto/tls | inventory/provider/lxd/rest.go am/client am/follow/hook/receiver.go am/site/remotemetrics.go am/site/pages.go inventory/node/setup/http.go | cannot read the certificates of most authorities; serving is am/server/mtls's, but for what monitors and browsers, which have ordinary certificates or none
 crypto/x509.ParseCertificate* | credentials/cert | one tolerant reader
 crypto/x509.SystemCertPool | | whom the host trusts, a federation need not
 crypto/x509.NewCertPool | am/client am/follow/hook/receiver.go | one verifier, credentials/cert
@@ -393,9 +393,9 @@ func TestNothingBannedIsUsed(t *testing.T) {
 	}
 }
 
-// TestBansBite searches files with banned calls. Each such line ends with a comment "want:" and
+// TestBannedCallsAreFound searches files with banned calls. Each such line ends with a comment "want:" and
 // the rows that must forbid it. No other line may be found.
-func TestBansBite(t *testing.T) {
+func TestBannedCallsAreFound(t *testing.T) {
 	list := readBans(t)
 	bitten := make(map[string]bool)
 	fixtures, err := filepath.Glob("testdata/banned/*.txt")

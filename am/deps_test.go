@@ -80,22 +80,24 @@ const allowedImports = `
 7  am/server                      am am/api am/api/xmlrpc am/display am/follow/audit am/service/budget github.com/prometheus/client_golang
 7  am/client                      am am/api/xmlrpc github.com/kolo/xmlrpc
 7  am/authority                   am am/api am/api/xmlrpc am/display am/file am/urn credentials credentials/cert credentials/trial github.com/google/uuid go.etcd.io/bbolt
-8  am/client/experiment           am am/client am/urn rspec rspec/hostname rspec/radl rspec/step rspec/view schemas/xmltree go.yaml.in/yaml/v3
+8  am/client/experiment           am am/client am/display am/urn rspec rspec/hostname rspec/radl rspec/step rspec/view schemas/xmltree go.yaml.in/yaml/v3
 8  am/client/conformance          am/api/xmlrpc am/client am/urn credentials/trial rspec/view schemas schemas/xmltree golang.org/x/crypto
-8  am/site                        am am/api am/authority am/display am/file am/follow/audit am/follow/hook am/server am/server/mtls am/service am/service/dryrun am/service/maintenance am/service/policy am/site/clock am/site/operate am/store am/urn am/work credentials credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/provider/fdsocket inventory/provider/supervisor rspec rspec/blueprint rspec/compile schemas/yamlfile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
-9  am/site/check                  am am/display am/file am/follow/audit am/follow/hook am/server/mtls am/service/binder am/service/maintenance am/service/policy am/site am/site/clock am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest rspec rspec/blueprint rspec/compile rspec/step schemas schemas/xmltree schemas/yamlfile go.yaml.in/yaml/v3
-9  am/site/create                 am/executable am/site am/urn credentials/trial inventory inventory/provider inventory/provider/osinfo inventory/provider/simulated golang.org/x/sys
-9  am/client/userfolder           am/authority am/display am/file am/site am/urn credentials/cert credentials/trial schemas/yamlfile go.yaml.in/yaml/v3
-10  am/client/ownsite              am/client/userfolder am/display am/file am/site am/site/create am/urn credentials/trial golang.org/x/sys
-11  am/client/session              am am/api/xmlrpc am/client am/client/experiment am/client/ownsite am/client/userfolder am/display am/file am/site am/site/create am/urn credentials/cert inventory
+9  am/web                         am am/api/xmlrpc am/authority am/client am/client/experiment am/display am/follow/audit am/server am/service am/service/maintenance am/site/operate am/urn inventory/nameset rspec rspec/compile rspec/draw rspec/view schemas/xmltree
+10  am/site                        am am/api am/authority am/display am/file am/follow/audit am/follow/hook am/server am/server/mtls am/service am/service/dryrun am/service/maintenance am/service/policy am/site/clock am/site/operate am/store am/urn am/web am/work credentials credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/provider/fdsocket inventory/provider/supervisor rspec rspec/blueprint rspec/compile schemas/yamlfile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+11  am/site/check                  am am/display am/file am/follow/audit am/follow/hook am/server/mtls am/service/binder am/service/maintenance am/service/policy am/site am/site/clock am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest rspec rspec/blueprint rspec/compile rspec/step schemas schemas/xmltree schemas/yamlfile go.yaml.in/yaml/v3
+11  am/site/create                 am/executable am/site am/urn credentials/trial inventory inventory/provider inventory/provider/osinfo inventory/provider/simulated golang.org/x/sys
+11  am/client/userfolder           am/authority am/display am/file am/site am/urn credentials/cert credentials/trial schemas/yamlfile go.yaml.in/yaml/v3
+12  am/client/ownsite              am/client/userfolder am/display am/file am/site am/site/create am/urn credentials/trial golang.org/x/sys
+13  am/client/session              am am/api/xmlrpc am/client am/client/experiment am/client/ownsite am/client/userfolder am/display am/file am/site am/site/create am/urn credentials/cert inventory
 2  cmd/patchbay/e2e
-12  cmd/patchbay/command           am am/client/conformance am/client/session am/client/userfolder am/display am/file am/site am/site/create am/site/operate inventory inventory/provider rspec rspec/compile rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
-13  cmd/patchbay/authority         am am/authority am/client/session am/client/userfolder am/display am/follow/audit am/site am/urn cmd/patchbay/command credentials/cert credentials/trial github.com/spf13/pflag
-13  cmd/patchbay/document          am/client/conformance am/client/session am/client/userfolder am/display am/site am/urn cmd/patchbay/command inventory rspec/compile rspec/draw rspec/view github.com/spf13/pflag
-13  cmd/patchbay/experimenter      am am/api/xmlrpc am/authority am/client am/client/experiment am/client/ownsite am/client/session am/client/userfolder am/display am/file am/site am/site/check am/site/create am/urn cmd/patchbay/command credentials/cert credentials/trial inventory/provider/supervisor rspec rspec/compile rspec/draw rspec/view schemas github.com/spf13/pflag
-13  cmd/patchbay/operator          am am/client/userfolder am/display am/follow/audit am/service/maintenance am/site am/site/operate am/urn cmd/patchbay/command inventory/nameset github.com/spf13/pflag
-13  cmd/patchbay/site              am am/authority am/client/ownsite am/client/session am/client/userfolder am/display am/file am/follow/audit am/site am/site/check am/site/create am/store am/urn cmd/patchbay/command inventory/provider github.com/spf13/pflag
-14  cmd/patchbay                   am/display am/site cmd/patchbay/authority cmd/patchbay/command cmd/patchbay/document cmd/patchbay/experimenter cmd/patchbay/operator cmd/patchbay/site inventory/provider github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
+2  cmd/patchbay/browsertest
+14  cmd/patchbay/command           am am/client/conformance am/client/session am/client/userfolder am/display am/file am/site am/site/create am/site/operate inventory inventory/provider rspec rspec/compile rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
+15  cmd/patchbay/authority         am am/authority am/client/session am/client/userfolder am/display am/follow/audit am/site am/urn cmd/patchbay/command credentials/cert credentials/trial github.com/spf13/pflag
+15  cmd/patchbay/document          am/client/conformance am/client/session am/client/userfolder am/display am/site am/urn cmd/patchbay/command inventory rspec/compile rspec/draw rspec/view github.com/spf13/pflag
+15  cmd/patchbay/experimenter      am am/api/xmlrpc am/authority am/client am/client/experiment am/client/ownsite am/client/session am/client/userfolder am/display am/file am/site am/site/check am/site/create am/urn cmd/patchbay/command credentials/cert credentials/trial inventory/provider/supervisor rspec rspec/compile rspec/draw rspec/view schemas github.com/spf13/pflag
+15  cmd/patchbay/operator          am am/client/userfolder am/display am/follow/audit am/service/maintenance am/site am/site/operate am/urn cmd/patchbay/command inventory/nameset github.com/spf13/pflag
+15  cmd/patchbay/site              am am/authority am/client/ownsite am/client/session am/client/userfolder am/display am/file am/follow/audit am/site am/site/check am/site/create am/store am/urn cmd/patchbay/command inventory/provider github.com/spf13/pflag
+16  cmd/patchbay                   am/display am/site cmd/patchbay/authority cmd/patchbay/command cmd/patchbay/document cmd/patchbay/experimenter cmd/patchbay/operator cmd/patchbay/site inventory/provider github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 0  inventory/provider/fdsocket    golang.org/x/sys
 0  inventory/provider/local/sandbox golang.org/x/sys
 0  inventory/provider/local/cgroup golang.org/x/sys
@@ -267,7 +269,7 @@ func TestPackageTable(t *testing.T) {
 	// Packages of the server first, then those of local nodes, then those of tests.
 	group := func(name string) int {
 		switch {
-		case strings.HasPrefix(name, "am/testkit/"), name == "cmd/patchbay/e2e", name == "rspec/manifesttest":
+		case strings.HasPrefix(name, "am/testkit/"), name == "cmd/patchbay/e2e", name == "cmd/patchbay/browsertest", name == "rspec/manifesttest":
 			return 2
 		case strings.HasPrefix(name, "inventory/provider/local"), strings.HasPrefix(name, "inventory/provider/lxd"), name == "cmd/patchbay-local", name == "cmd/patchbay-lxd":
 			return 1

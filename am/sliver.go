@@ -19,8 +19,9 @@ type Slice struct {
 	Serial int64
 	// Shutdown is the time when the slice was frozen; zero while it is not.
 	Shutdown time.Time `json:",omitzero"`
-	// ShutdownBy is the user who froze the slice.
-	ShutdownBy urn.URN `json:",omitzero"`
+	// ShutdownBy is the user who froze the slice, or ShutdownOperator the operator.
+	ShutdownBy       urn.URN `json:",omitzero"`
+	ShutdownOperator string  `json:",omitempty"`
 	// Bytes and Elements are the sums of these fields of the slice's documents.
 	Bytes    int `json:",omitempty"`
 	Elements int `json:",omitempty"`
@@ -135,6 +136,14 @@ type Sliver struct {
 	Observed   Observed `json:",omitzero"`
 	// Error describes the last failure to the experimenter.
 	Error string `json:",omitempty"`
+}
+
+// TypeText names the sliver's type for lists: with the hardware type if it has the component alone.
+func (s *Sliver) TypeText() string {
+	if s.Exclusive && s.HardwareType != "" && s.HardwareType != s.SliverType {
+		return s.SliverType + " " + s.HardwareType
+	}
+	return s.SliverType
 }
 
 // Live reports whether the sliver still belongs to its slice at the time now. A released sliver
@@ -328,7 +337,9 @@ type JournalEntry struct {
 	Credentials []string `json:",omitempty"`
 	Slice       urn.URN
 	Slivers     []urn.URN `json:",omitempty"`
-	Text        string    `json:",omitempty"`
+	// Types are the types of Slivers, in their order; only in entries of reservations.
+	Types []string `json:",omitempty"`
+	Text  string   `json:",omitempty"`
 	// Times is the number of successive identical calls that the entry stands for, or 0 for a
 	// single call. If Times is not 0, Since is the time of the first call, and all other fields
 	// describe the last call.

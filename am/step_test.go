@@ -26,7 +26,7 @@ func TestStepsAreNamed(t *testing.T) {
 	}
 }
 
-func TestWhatBecameOfSteps(t *testing.T) {
+func TestReportsOfSteps(t *testing.T) {
 	steps := []step.Step{{Kind: step.Install, URL: "u"}, {Kind: step.Execute, Command: "c"}, {Kind: step.Execute, Command: "d"}}
 	for _, tt := range []struct {
 		rule              string

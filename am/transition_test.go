@@ -53,7 +53,7 @@ func TestActionsOfTheSpecification(t *testing.T) {
 	}
 }
 
-func TestTableIsWhole(t *testing.T) {
+func TestTableIsComplete(t *testing.T) {
 	type cell struct {
 		Status
 		Event

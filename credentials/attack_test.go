@@ -135,8 +135,8 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// TestAttacksOnWhatXmlsec1Signed is TestAttacks on documents of an outside signer.
-func TestAttacksOnWhatXmlsec1Signed(t *testing.T) {
+// TestAttacksOnDocumentsOfXmlsec1 is TestAttacks on documents of an outside signer.
+func TestAttacksOnDocumentsOfXmlsec1(t *testing.T) {
 	w := newWorld(t)
 	refuseAll(t, w, outsideAttacks(t, w))
 }

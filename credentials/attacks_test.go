@@ -36,9 +36,9 @@ func TestOddButGoodCredentials(t *testing.T) {
 	}
 }
 
-// TestCredentialWhoseCertificatesCarryTheOddAIA has the extension in the certificates of user,
+// TestCertificatesWithTheOddAIAAreAccepted has the extension in the certificates of user,
 // slice, intermediate and anchor.
-func TestCredentialWhoseCertificatesCarryTheOddAIA(t *testing.T) {
+func TestCertificatesWithTheOddAIAAreAccepted(t *testing.T) {
 	odd := func(issuer *pki.Entity, uri, key string, ca bool) *pki.Entity {
 		s := pki.Subject{URIs: []string{uri}, Key: key, CA: ca}
 		s.Extra = append(s.Extra, pki.OddAIA(false))

@@ -201,9 +201,9 @@ func TestReasonPerCredential(t *testing.T) {
 	}
 }
 
-// TestSHA1IsSeen signs each used credential with SHA-1, which must be reported. The attacks test
+// TestSHA1IsReported signs each used credential with SHA-1, which must be reported. The attacks test
 // that SHA-1 needs the switch.
-func TestSHA1IsSeen(t *testing.T) {
+func TestSHA1IsReported(t *testing.T) {
 	w := newWorld(t)
 	w.z = credentials.New(pki.Anchors(w.sa), credentials.Config{SHA1Signatures: true})
 	weak, word := w.sliceCredential(), w.speaksFor()
@@ -248,7 +248,7 @@ func TestGrantCannotBeMadeUp(t *testing.T) {
 	}
 }
 
-func TestRemovedAnchorEndsWhatWasRemembered(t *testing.T) {
+func TestRemovedAnchorInvalidatesTheCache(t *testing.T) {
 	w := newWorld(t)
 	doc := sfa(w.sliceCredential().Signed(t))
 	caller := w.caller(t, w.alice)

@@ -125,9 +125,9 @@ func (w *world) loop(n int) []pki.Credential {
 	return levels
 }
 
-// TestIssuersOfADelegationMayComeFromAnyLevel puts the member authority's certificate in each
+// TestIssuersOfADelegationAreFoundAtEachLevel puts the member authority's certificate in each
 // possible place.
-func TestIssuersOfADelegationMayComeFromAnyLevel(t *testing.T) {
+func TestIssuersOfADelegationAreFoundAtEachLevel(t *testing.T) {
 	type list = []*pki.Entity
 	for i := range 12 {
 		w := newDeepWorld(t)

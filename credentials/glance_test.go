@@ -8,9 +8,9 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// TestGlanceKnowsCallers checks that IdentifyCheaply knows callers with ordinary chains before any
+// TestIdentifyCheaplyKnowsEarlierCallers checks that IdentifyCheaply knows callers with ordinary chains before any
 // call, and callers with expensive chains only after Identify.
-func TestGlanceKnowsCallers(t *testing.T) {
+func TestIdentifyCheaplyKnowsEarlierCallers(t *testing.T) {
 	w := newWorld(t)
 	sub := pki.Authority(t, w.sa, "urn:publicid:IDN+example.org:lab+authority+sa", "rsa5")
 	carol := pki.User(t, sub, "urn:publicid:IDN+example.org:lab+user+carol", "rsa6")
@@ -37,9 +37,9 @@ func TestGlanceKnowsCallers(t *testing.T) {
 	}
 }
 
-// TestGlanceRemembersStrangers checks that IdentifyCheaply remembers an unknown caller for a
+// TestIdentifyCheaplyCachesUnknownCallers checks that IdentifyCheaply remembers an unknown caller for a
 // minute, and only under the same anchors.
-func TestGlanceRemembersStrangers(t *testing.T) {
+func TestIdentifyCheaplyCachesUnknownCallers(t *testing.T) {
 	w := newWorld(t)
 	start := w.alice.NotBefore
 	if start.Before(w.sa.NotBefore) {

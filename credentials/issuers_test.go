@@ -29,9 +29,9 @@ func newDeepWorld(t *testing.T) deepWorld {
 	return w
 }
 
-// TestIssuersMayComeFromAnywhere omits the certificates between leaf and anchor in each place.
+// TestIssuersAreFoundInEachPlace omits the certificates between leaf and anchor in each place.
 // TLS clients send any prefix of their chain, and a GID need not have its own.
-func TestIssuersMayComeFromAnywhere(t *testing.T) {
+func TestIssuersAreFoundInEachPlace(t *testing.T) {
 	w := newDeepWorld(t)
 	type list = []*pki.Entity
 	for _, tt := range []struct {
@@ -69,9 +69,9 @@ func TestIssuersMayComeFromAnywhere(t *testing.T) {
 	}
 }
 
-// TestBorrowedIssuersProveNothingOfTheirOwn presents only a caller's own certificate, with
+// TestIssuersOfCredentialsDoNotCompleteChains presents only a caller's own certificate, with
 // credentials whose certificates must not complete its chain.
-func TestBorrowedIssuersProveNothingOfTheirOwn(t *testing.T) {
+func TestIssuersOfCredentialsDoNotCompleteChains(t *testing.T) {
 	w := newDeepWorld(t)
 	fakeMA := pki.Authority(t, nil, w.ma.URN.String(), "rsa4")
 	deep := func(owner, signer *pki.Entity, above ...*pki.Entity) string {

@@ -6,7 +6,7 @@ import (
 	"patchbay/credentials/cert"
 )
 
-func TestTheSameAnchorsForgetNothing(t *testing.T) {
+func TestEqualAnchorsKeepTheCache(t *testing.T) {
 	z := New(cert.NewAnchors(), Config{})
 	before := z.trust.Load()
 	if z.SetAnchors(cert.NewAnchors()); z.trust.Load() != before {

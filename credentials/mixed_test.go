@@ -12,9 +12,9 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// TestMixedCredentialsGiveNoMoreThanTheirOwners presents lists of credentials of several owners,
+// TestMixedCredentialsGiveNoMoreRights presents lists of credentials of several owners,
 // and compares each answer with a simple model.
-func TestMixedCredentialsGiveNoMoreThanTheirOwners(t *testing.T) {
+func TestMixedCredentialsGiveNoMoreRights(t *testing.T) {
 	w := newWorld(t)
 	tool2 := pki.User(t, w.sa, "urn:publicid:IDN+example.org+tool+other", "rsa5")
 	userTool := pki.User(t, w.sa, "urn:publicid:IDN+example.org+user+portal", "p256")
@@ -108,9 +108,9 @@ func TestMixedCredentialsGiveNoMoreThanTheirOwners(t *testing.T) {
 	}
 }
 
-// TestWhoeverIsDeniedEndsWhatIsRemembered denies each party of each form in turn, by name,
+// TestDeniedPartiesInvalidateTheCache denies each party of each form in turn, by name,
 // fingerprint and number, after it was remembered.
-func TestWhoeverIsDeniedEndsWhatIsRemembered(t *testing.T) {
+func TestDeniedPartiesInvalidateTheCache(t *testing.T) {
 	w := newWorld(t)
 	carol := pki.User(t, w.sa, "urn:publicid:IDN+example.org+user+carol", "rsa5")
 	ma := pki.Authority(t, w.sa, "urn:publicid:IDN+example.org+authority+ma", "rsa5")
@@ -149,9 +149,9 @@ func TestWhoeverIsDeniedEndsWhatIsRemembered(t *testing.T) {
 	}
 }
 
-// TestAnchorsMayChangeUnderCalls is for the race detector. The sets of anchors differ in an anchor
+// TestAnchorsChangeDuringCalls is for the race detector. The sets of anchors differ in an anchor
 // that no caller uses.
-func TestAnchorsMayChangeUnderCalls(t *testing.T) {
+func TestAnchorsChangeDuringCalls(t *testing.T) {
 	w := newWorld(t)
 	docs := sfa(pki.Delegated(t, w.handedOn(w.bob)...))
 	both := []*cert.Anchors{pki.Anchors(w.sa), pki.Anchors(w.sa, pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+sa", "rsa5"))}

@@ -89,9 +89,9 @@ func TestSpeaksFor(t *testing.T) {
 	}
 }
 
-// TestWhoeverSpeaks has callers with and without the option. The attacks have the callers who are
+// TestCallersWithTheSpeakingForOption has callers with and without the option. The attacks have the callers who are
 // refused.
-func TestWhoeverSpeaks(t *testing.T) {
+func TestCallersWithTheSpeakingForOption(t *testing.T) {
 	w := newWorld(t)
 	own := func(e *pki.Entity) string { return w.owned(t, e) }
 	slice, abac, delegated := own(w.alice), w.speaksFor().Signed(t), pki.Delegated(t, w.handedOn(w.tool)...)
@@ -235,10 +235,10 @@ func TestSpeaksForInAnyPlace(t *testing.T) {
 	}
 }
 
-// TestUsersIssuerMayComeWithSpeaksFor has a tool call with a slice credential that has only the
+// TestUsersIssuerInTheSpeaksForCredential has a tool call with a slice credential that has only the
 // user's own certificate. The issuers are in the signature of the speaks-for credential, in any
 // order.
-func TestUsersIssuerMayComeWithSpeaksFor(t *testing.T) {
+func TestUsersIssuerInTheSpeaksForCredential(t *testing.T) {
 	w := newDeepWorld(t)
 	tool := pki.User(t, w.ma, toolURN, "rsa4")
 	slice := pki.Credential{Owner: []*pki.Entity{w.alice}, Target: []*pki.Entity{w.slice, w.sa}, Signer: []*pki.Entity{w.sa}, Privileges: []string{"*"}}.Signed(t)

@@ -10,8 +10,8 @@ import (
 // No inventory may use the machine of a sliver, identified by its name at the provider, for
 // another component_id.
 func TestClash(t *testing.T) {
-	onPC, onHost := promised("pc1"), promised("h1")
-	another := promised("pc1")
+	onPC, onHost := reservedOn("pc1"), reservedOn("h1")
+	another := reservedOn("pc1")
 	another.Provider = "other"
 	const id = "component_id: 'urn:publicid:IDN+example.org+node+"
 	swapped := []string{"{name: pc1,", "{name: h1, " + id + "pc1',", "{name: h1, exclusive: false", "{name: pc1, " + id + "h1', exclusive: false"}

@@ -113,8 +113,8 @@ func sameParts(a, b string) bool {
 	return true
 }
 
-// promised is a sliver that was reserved with the inventory of the tables.
-func promised(component string) am.Sliver {
+// reservedOn returns a sliver that was reserved with the inventory of the tables.
+func reservedOn(component string) am.Sliver {
 	x := am.Sliver{
 		Slice: urn.MustParse("urn:publicid:IDN+example.org+slice+s"), Component: urn.URN{Authority: "example.org", Type: urn.Node, Name: component},
 		ComponentName: component, Provider: "rack", SliverType: "vm", Amount: am.Amount{Slots: 1},
@@ -131,7 +131,7 @@ func promised(component string) am.Sliver {
 // on returns equal slivers on components.
 func on(names ...string) (list []am.Sliver) {
 	for _, name := range names {
-		x := promised(name)
+		x := reservedOn(name)
 		x.Exclusive = true
 		list = append(list, x)
 	}
@@ -139,12 +139,12 @@ func on(names ...string) (list []am.Sliver) {
 }
 
 func TestConsequences(t *testing.T) {
-	onPC, onHost := promised("pc1"), promised("h1")
-	leaving, frozen := promised("h1"), promised("h1")
+	onPC, onHost := reservedOn("pc1"), reservedOn("h1")
+	leaving, frozen := reservedOn("h1"), reservedOn("h1")
 	leaving.Status.Allocation, frozen.Frozen = am.Unallocated, true
-	old := promised("pc1")
+	old := reservedOn("pc1")
 	old.Provider, old.ComponentName = "", ""
-	shared := promised("pc1")
+	shared := reservedOn("pc1")
 	shared.Interfaces[0].VLAN, shared.Interfaces[0].SharedVLAN = 200, "s"
 	const of, one = " (1 sliver of urn:publicid:IDN+example.org+slice+s", ", until 2030-01-02T03:04:05Z)"
 	for _, tt := range []struct {

@@ -192,7 +192,7 @@ func TestAdvertisementOfEverything(t *testing.T) {
 	}
 }
 
-func TestAdvertisementOfWhatIsFree(t *testing.T) {
+func TestAdvertisementOfFreeNodes(t *testing.T) {
 	a := NewAdvertiser(fullSite())
 	golden(t, "testdata/free.ad.xml", string(a.Append(nil, at(true, 0, 7, 1, -1))))
 	for free := range 16 {
@@ -243,8 +243,8 @@ func TestMonitoringIsInBothNamespaces(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatIsUsedIsDeclared checks that a document declares exactly the extensions that it uses.
-func TestOnlyWhatIsUsedIsDeclared(t *testing.T) {
+// TestOnlyUsedExtensionsAreDeclared checks that a document declares exactly the extensions that it uses.
+func TestOnlyUsedExtensionsAreDeclared(t *testing.T) {
 	exclusive, shared := site(1), site(2)
 	shared.Nodes = shared.Nodes[1:]
 	exclusive.Nodes[0].HardwareTypes = nil

@@ -30,6 +30,28 @@ func contextOf(inside string) string {
 	return `<b:ArchiveArtifactContextProperties><b:ArchiveDeploymentInformation archiveReference="db.tar">` + inside + `</b:ArchiveDeploymentInformation></b:ArchiveArtifactContextProperties>`
 }
 
+// readArtifact is a step with an artifact of a template, and what is read.
+type readArtifact struct {
+	rule, template, in string
+	want               step.Step
+	remark             string
+}
+
+func (tt *readArtifact) check(t *testing.T) {
+	t.Helper()
+	r := mustParse(t, withArtifact(tt.template, tt.in), ours())
+	var got []step.Step
+	for _, q := range r.Nodes[0].Services.Steps {
+		got = append(got, q.Step)
+	}
+	if d := cmp.Diff([]step.Step{tt.want}, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", tt.rule, d)
+	}
+	if remarks := strings.Join(Lines(r.Notices), "; "); tt.remark == "" && remarks != "" || !strings.Contains(remarks, tt.remark) {
+		t.Errorf("%s: remarks %q, want %q", tt.rule, remarks, tt.remark)
+	}
+}
+
 func TestArchivesAreRead(t *testing.T) {
 	type folders = []step.Folder
 	account := func(name string) []step.Account { return []step.Account{{Name: name, ID: 1001}} }
@@ -40,11 +62,7 @@ func TestArchivesAreRead(t *testing.T) {
 	segments := folders{{Path: "/myapplication", User: 1001, Group: 1001, Mode: "0755"}, {Path: "/myapplication/mydatabase", User: 1001, Group: 1001, Mode: "0754"}}
 	named := at("/myapplication/mydatabase", "tar", segments)
 	named.Archive.Users = account("other")
-	for _, tt := range []struct {
-		rule, template, in string
-		want               step.Step
-		remark             string
-	}{
+	for _, tt := range []readArtifact{
 		{"T1 inline", ">", `<install url="http://h/x/db.tar" install_path="">` + oneArchive + `</install>`, at("/myapplication/mydatabase", "tar", segments), ""},
 		{"T1 template", template, of + `/>`, at("/myapplication/mydatabase", "tar", segments), ""},
 		{"T2 context", template, of + `>` + contextOf(`<b:ContentDeploymentLocation path="/myapp/mydb/"><b:Segment name="/myapp/mydb" userID="1001"/></b:ContentDeploymentLocation>`) + `</install>`,
@@ -75,17 +93,7 @@ func TestArchivesAreRead(t *testing.T) {
 		{"a script", ">", `<install url="http://h/x/db.tar" install_path="/x"><b:ScriptArtifactProperties><b:ScriptLanguage>sh</b:ScriptLanguage><b:PrimaryScript>a</b:PrimaryScript></b:ScriptArtifactProperties></install>`,
 			install("http://h/x/db.tar", "/x"), `an install with ScriptArtifactProperties; move them into an execute`},
 	} {
-		r := mustParse(t, withArtifact(tt.template, tt.in), ours())
-		var got []step.Step
-		for _, q := range r.Nodes[0].Services.Steps {
-			got = append(got, q.Step)
-		}
-		if d := cmp.Diff([]step.Step{tt.want}, got); d != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.rule, d)
-		}
-		if remarks := strings.Join(Lines(r.Notices), "; "); tt.remark == "" && remarks != "" || !strings.Contains(remarks, tt.remark) {
-			t.Errorf("%s: remarks %q, want %q", tt.rule, remarks, tt.remark)
-		}
+		tt.check(t)
 	}
 }
 
@@ -96,11 +104,7 @@ func TestScriptArtifactsAreRead(t *testing.T) {
 	want := func(shell, script string, files ...step.File) step.Step {
 		return step.Step{Kind: step.Execute, Shell: shell, Script: script, Files: files}
 	}
-	for _, tt := range []struct {
-		rule, template, in string
-		want               step.Step
-		remark             string
-	}{
+	for _, tt := range []readArtifact{
 		{"T11 template", `xml:base="http://h/csar/"><t:Properties>` + script + `</t:Properties>` + files, `<execute shell="bash" command="sh /local/scripts/MySQL/configure.sh" s:artifact="a"/>`, want("sh", both[0].Path, both...), ""},
 		{"T11 properties at the use", `xml:base="http://h/csar/">` + files, `<execute shell="sh" command="./scripts/MySQL/configure.sh" s:artifact="a">` + script + `</execute>`, want("sh", both[0].Path, both...), ""},
 		{"T11 inline", `>`, `<execute shell="sh" command="scripts/MySQL/configure.sh" xml:base="http://h/csar/">` + script + files + `</execute>`, want("sh", both[0].Path, both...), ""},
@@ -115,17 +119,7 @@ func TestScriptArtifactsAreRead(t *testing.T) {
 		{"properties of archives", `xml:base="http://h/csar/">` + files, `<execute s:artifact="a">` + script + `<b:ArchiveArtifactProperties/></execute>`, want("sh", both[0].Path, both...), `an execute with properties of archives; move them into an install`},
 		{"unknown element", ">", `<execute shell="sh" command="x"><t:Documents/></execute>`, execute("sh", "x"), `<execute> has an unknown element <Documents>; use ArchiveArtifactProperties`},
 	} {
-		r := mustParse(t, withArtifact(tt.template, tt.in), ours())
-		var got []step.Step
-		for _, q := range r.Nodes[0].Services.Steps {
-			got = append(got, q.Step)
-		}
-		if d := cmp.Diff([]step.Step{tt.want}, got); d != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.rule, d)
-		}
-		if remarks := strings.Join(Lines(r.Notices), "; "); tt.remark == "" && remarks != "" || !strings.Contains(remarks, tt.remark) {
-			t.Errorf("%s: remarks %q, want %q", tt.rule, remarks, tt.remark)
-		}
+		tt.check(t)
 	}
 }
 

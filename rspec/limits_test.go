@@ -65,7 +65,7 @@ func TestLimitsAtTheirValueAreKept(t *testing.T) {
 	mustParse(t, request(`<node client_id="abc"><interface client_id="a:0"><ip address="10.0.0.1"/></interface><interface client_id="a:1"/><services><execute shell="sh" command="a"/></services></node><link client_id="lan"><interface_ref client_id="a:0"/></link>`), o)
 }
 
-func TestDepthHasAnEnd(t *testing.T) {
+func TestDepthIsLimited(t *testing.T) {
 	o := ours()
 	o.Limits.Depth = 1000
 	in := request(strings.Repeat("<x>", 300) + strings.Repeat("</x>", 300))
@@ -92,8 +92,8 @@ func TestLimitsValidate(t *testing.T) {
 	}
 }
 
-// TestTwoRequestsAreJudgedAtOneTime fills a gate and sends another request through it.
-func TestTwoRequestsAreJudgedAtOneTime(t *testing.T) {
+// TestTwoRequestsAreValidatedAtOneTime fills a gate and sends another request through it.
+func TestTwoRequestsAreValidatedAtOneTime(t *testing.T) {
 	if cap(schemaChecks.slots) != 2 || schemaChecks.maxWait <= 0 {
 		t.Errorf("%d at one time, for %v", cap(schemaChecks.slots), schemaChecks.maxWait)
 	}
@@ -114,9 +114,9 @@ func TestTwoRequestsAreJudgedAtOneTime(t *testing.T) {
 	}
 }
 
-// TestLongNamesOfNamespacesAreNotLetIn checks that long names are refused in new requests, and that
+// TestLongNamespaceNamesAreRefused checks that long names are refused in new requests, and that
 // stored requests are still read, without validation by schemas.
-func TestLongNamesOfNamespacesAreNotLetIn(t *testing.T) {
+func TestLongNamespaceNamesAreRefused(t *testing.T) {
 	in := []byte(`<rspec xmlns="` + Namespace + `" type="request" xmlns:z="urn:` + strings.Repeat("u", 20_000) + `"><node client_id="a"/>` + strings.Repeat("<z:a/>", 3000) + `</rspec>`)
 	o := ours()
 	o.CheckSchemas = true
@@ -130,7 +130,7 @@ func TestLongNamesOfNamespacesAreNotLetIn(t *testing.T) {
 	}
 }
 
-func TestSchemasAreAskedAboutSmallRequests(t *testing.T) {
+func TestOnlySmallRequestsAreValidated(t *testing.T) {
 	o := ours()
 	o.CheckSchemas = true
 	odd := func(size int) []byte { return request(`<node client_id="a" odd="` + strings.Repeat("x", size) + `"/>`) }

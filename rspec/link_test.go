@@ -24,7 +24,7 @@ func linkTo(id, more string, names ...string) string {
 	return b.String() + more + "</link>"
 }
 
-func TestWhoseLink(t *testing.T) {
+func TestManagersOfLinks(t *testing.T) {
 	manager := func(name string) string { return `<component_manager name="` + name + `"/>` }
 	for _, tt := range []struct{ rule, in, want string }{
 		{"own ends", nodeA + nodeB + linkTo("l", "", "a:0", "b:0"), "a[a:0 a:1 ]b[b:0 b:1 ] l(a:0 b:0)"},

@@ -88,7 +88,7 @@ func mustWrite(t testing.TB, o ManifestOptions, parts ...Part) string {
 	return string(b)
 }
 
-func TestStaleFactsTakeNoTextWithThem(t *testing.T) {
+func TestReplacedFactsKeepTheTextAroundThem(t *testing.T) {
 	for _, tt := range []struct{ before, kept string }{
 		{"a >  ", "a >  "}, {"a>", "a>"}, {"a&gt; ", "a&gt; "}, {"&#32; ", "&#32; "}, {"<![CDATA[a]]> ", "<![CDATA[a]]> "},
 		{"\n  ", ""}, {"a<b xmlns='u:'/> ", "a<b xmlns='u:'/>"}, {"a > <!-- --> ", "a > <!-- -->"}, {"a > <?p?>\t", "a > <?p?>"},
@@ -138,7 +138,7 @@ func TestManifestOfAManifest(t *testing.T) {
 	}
 }
 
-func TestWhatIsAlreadyRightStays(t *testing.T) {
+func TestCorrectAttributesAreUnchanged(t *testing.T) {
 	in := `<rspec type = 'manifest' xmlns="` + Namespace + `"/>`
 	in = strings.Replace(in, "manifest", "request", 1)
 	got := mustWrite(t, ManifestOptions{Manager: us, Generated: someTime}, Part{Request: mustParse(t, []byte(in), ours())})

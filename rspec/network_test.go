@@ -28,7 +28,7 @@ func TestAddressOf(t *testing.T) {
 	}
 }
 
-func TestAddressesAreToldWhereNoneIsNamed(t *testing.T) {
+func TestAssignedAddressesAreInTheManifest(t *testing.T) {
 	const ip4, ip6 = `<ip xmlns="` + Namespace + `" address="10.0.0.7" netmask="255.255.255.0" type="ipv4"/>`, `<ip xmlns="` + Namespace + `" address="fd00::7" netmask="64" type="ipv6"/>`
 	for _, tt := range []struct{ rule, in, want string }{
 		{"none", ``, ip4 + ip6},

@@ -131,7 +131,7 @@ func TestOwnNodes(t *testing.T) {
 	}
 }
 
-func TestForeignPartsAreNotJudged(t *testing.T) {
+func TestForeignPartsAreNotChecked(t *testing.T) {
 	foreign := `component_manager_id="` + them + `"`
 	r := mustParse(t, request(`
 		<node `+foreign+`/>
@@ -215,7 +215,7 @@ func TestParseRequestReads(t *testing.T) {
 	}
 }
 
-func TestNoticesAreFew(t *testing.T) {
+func TestNoticesAreBounded(t *testing.T) {
 	r := mustParse(t, request(strings.Repeat(`<node component_manager_id="x"/>`, 500)), ours())
 	if len(r.Notices) != maxRemarks {
 		t.Errorf("%d notices", len(r.Notices))

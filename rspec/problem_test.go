@@ -56,7 +56,7 @@ func marked(text string) (plain string, places [][2]int) {
 	return b.String(), places
 }
 
-func TestAllProblemsAreTold(t *testing.T) {
+func TestAllProblemsAreReported(t *testing.T) {
 	in, places := marked(string(request(`
  <link client_id="l"><interface_ref client_id="a:0"/><interface_ref §client_id="nobody"/>
   <link_type §name="gre-tunnel"/>
@@ -102,7 +102,7 @@ func TestAllProblemsAreTold(t *testing.T) {
 	}
 }
 
-func TestThePlaceIsThatOfTheBytesGiven(t *testing.T) {
+func TestPlacesCountTheGivenBytes(t *testing.T) {
 	bad := `<node client_id="a" exclusive="?"/>`
 	root := `<rspec type="request" xmlns="` + Namespace + `">`
 	for _, tt := range []struct {
@@ -126,7 +126,7 @@ func TestThePlaceIsThatOfTheBytesGiven(t *testing.T) {
 	}
 }
 
-func TestTheWorstProblemDecides(t *testing.T) {
+func TestTheMostSevereProblemGivesTheCode(t *testing.T) {
 	cross := `<node client_id="x"><interface client_id="x:0"/></node><node client_id="y" component_manager_id="` + them + `"><interface client_id="y:0"/></node><link client_id="cross"><interface_ref client_id="x:0"/><interface_ref client_id="y:0"/></link>`
 	wrong := `<node client_id="wrong" exclusive="?"/>`
 	long := `<node client_id="` + strings.Repeat("l", 257) + `"/>`
@@ -171,7 +171,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	}
 }
 
-func TestEveryBearerOfANameIsTold(t *testing.T) {
+func TestEachUseOfADuplicateNameIsReported(t *testing.T) {
 	foreign := `<node client_id="a" component_manager_id="` + them + `"/>`
 	for _, in := range []string{"<node client_id='a'/>\n" + foreign + "\n" + foreign, foreign + "\n<node client_id='a'/>\n" + foreign} {
 		e := refusalOf(t, request(in), ours())
@@ -181,7 +181,7 @@ func TestEveryBearerOfANameIsTold(t *testing.T) {
 	}
 }
 
-func TestCheckTellsRemarksAmongProblems(t *testing.T) {
+func TestCheckReportsRemarksWithProblems(t *testing.T) {
 	odd := `<node client_id="f" component_manager_id="odd"/>`
 	r, list := Check(request("\n"+odd), ours())
 	if r == nil || len(list) != 1 || !list[0].IsRemark() || list[0].Line != 2 || list[0].Column != 21 {
@@ -199,7 +199,7 @@ func TestCheckTellsRemarksAmongProblems(t *testing.T) {
 	}
 }
 
-func TestUnreadableIsOneProblemWithItsPlace(t *testing.T) {
+func TestUnreadableRequestIsOneProblem(t *testing.T) {
 	for _, tt := range []struct {
 		rule, in string
 		line     int

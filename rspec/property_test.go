@@ -90,7 +90,7 @@ func TestPropertyIsRefused(t *testing.T) {
 	}
 }
 
-func TestReadingOfPacketLossIsTold(t *testing.T) {
+func TestUnitOfPacketLossIsRemarked(t *testing.T) {
 	for _, tt := range []struct {
 		unit    LossUnit
 		loss    string

@@ -68,7 +68,7 @@ func TestCRLFChangesNothing(t *testing.T) {
 	}
 }
 
-func TestRootAttributesAreNotJudged(t *testing.T) {
+func TestRootAttributesAreNotChecked(t *testing.T) {
 	for _, attrs := range []string{
 		`generated="2015-01-01 10:00:00.123456"`, `generated="never" expires=""`, `expires="2001-01-01T00:00:00Z"`,
 		`xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="odd"`, `valid_until="x" client_id=""`,
@@ -163,7 +163,7 @@ func TestManyNodesAreFoundByName(t *testing.T) {
 	}
 }
 
-func TestStoredRequestsAreReadWhateverTheRules(t *testing.T) {
+func TestStoredRequestsAreReadDespiteNewRules(t *testing.T) {
 	o := ours()
 	o.Limits = Limits{Nodes: 1, ClientID: 1, Elements: 3}
 	o.Stored = true
@@ -188,7 +188,7 @@ func TestStoredRequestsAreReadWhateverTheRules(t *testing.T) {
 
 // encoding/xml accepts the names of the first editions of XML 1.0 only, libxml2 those of the fifth
 // edition. Names that only one of them accepts are refused with their position.
-func TestNamesThatAreNotReadAlikeAreRefusedWithTheirPlace(t *testing.T) {
+func TestNamesThatReadersDisagreeOnAreRefused(t *testing.T) {
 	for _, name := range []string{"\u2c00", "\u037f", "a\u203f", "\U00010000"} {
 		e := refusalOf(t, request("<node client_id='a'/>\n  <x:"+name+" xmlns:x='urn:x'/>"), ours())
 		if e.Kind != BadArgs || e.Line != 2 || e.Column != 3 || !strings.Contains(e.Msg, "XML readers disagree") {

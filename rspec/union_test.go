@@ -82,7 +82,7 @@ func TestUnionKeepsMeaning(t *testing.T) {
 	}
 }
 
-func TestUnionTellsOneExtensionsMeaningsApart(t *testing.T) {
+func TestUnionKeepsExtensionsWithOnePrefixApart(t *testing.T) {
 	root := func(uri string) string {
 		return `<rspec type="request" xmlns="` + Namespace + `" xmlns:p="` + uri + `"><p:x/><y xmlns="urn:y"/></rspec>`
 	}
@@ -92,7 +92,7 @@ func TestUnionTellsOneExtensionsMeaningsApart(t *testing.T) {
 	}
 }
 
-func TestUnionDeclaresOnceWhatItCan(t *testing.T) {
+func TestUnionDeclaresNamespacesOnce(t *testing.T) {
 	root := func(spaces, content string) Part {
 		return own(t, `<rspec type="request" xmlns="`+Namespace+`"`+spaces+`>`+content+`</rspec>`)
 	}

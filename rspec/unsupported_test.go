@@ -7,7 +7,7 @@ import (
 )
 
 // An unsupported request gets a remark, such as routable_control_ip; an empty one gets none.
-func TestWishesThatNobodyMeetsAreRemarked(t *testing.T) {
+func TestUnsupportedElementsAreRemarked(t *testing.T) {
 	const emulab = ` xmlns="http://www.protogeni.net/resources/rspec/ext/emulab/1"`
 	node := func(in string) string { return `<node client_id="n">` + in + `</node>` }
 	link := func(in string) string {
@@ -69,7 +69,7 @@ func TestClientIDsHaveNoControlCharacters(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutOwnNodesHearsWhatItHas(t *testing.T) {
+func TestRequestWithoutOwnNodesIsDescribed(t *testing.T) {
 	manager := ours().Managers[0]
 	for _, tt := range []struct{ in, want string }{
 		{"", "the request is empty; add a <node>"},
@@ -85,7 +85,7 @@ func TestARequestWithoutOwnNodesHearsWhatItHas(t *testing.T) {
 	}
 }
 
-func TestPlaceIsThatOfTheAttributeConcerned(t *testing.T) {
+func TestProblemsHaveThePlaceOfTheirAttribute(t *testing.T) {
 	const text = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
 <node client_id="n" exclusive="true">
  <sliver_type name="x">

@@ -15,7 +15,7 @@ func wishing(node, in, link string) []byte {
 		`<link client_id="l" xmlns:net="` + netSpace + `"><interface_ref client_id="a:0"/>` + link + `</link>`)
 }
 
-func TestWishesAboutNetworks(t *testing.T) {
+func TestNetworkExtensionIsRead(t *testing.T) {
 	r := mustParse(t, wishing(`<net:nat/>`,
 		`<net:public/><net:dns name="WWW.Example.org"/><net:dns name="www.example.org"/><net:dns name="a"/><net:outports ports="80,443/tcp"/><net:proxy user="alice" host="gw.example.org"/>`,
 		`<net:cidr range="10.1.0.0/24"/><net:outports ports="9000:9100/udp"/><net:route to="0.0.0.0/0" via="elsewhere"/><net:proxy user="alice" host="::1" port="2222"/>`), ours())
@@ -37,7 +37,7 @@ func TestWishesAboutNetworks(t *testing.T) {
 	}
 }
 
-func TestWrongWishesAreRefusedAtTheirPlace(t *testing.T) {
+func TestWrongNetworkElementsAreRefused(t *testing.T) {
 	const name, ports, network = `interface "a:0" has a <dns> with name=`, `has wrong outports: `, `link "l" has a <cidr> with range=`
 	for _, tt := range []struct{ at, element, want string }{
 		{"interface", `<net:dns name="a_b"/>`, name + `"a_b"; write one such as www.example.org`},

@@ -93,8 +93,8 @@ func TestEachFileIsUsed(t *testing.T) {
 	}
 }
 
-// TestWhatIsDeclaredIsValid validates documents with everything that we declare.
-func TestWhatIsDeclaredIsValid(t *testing.T) {
+// TestDocumentWithEachDeclaredNameIsValid validates documents with everything that we declare.
+func TestDocumentWithEachDeclaredNameIsValid(t *testing.T) {
 	for _, k := range schemas.Kinds() {
 		text, err := os.ReadFile("testdata/" + string(k) + ".xml")
 		if err != nil {

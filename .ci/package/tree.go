@@ -51,7 +51,7 @@ func tree(r release, programs string, compress bool) ([]entry, error) {
 		{filepath.Join(source, "logrotate"), configuration, 0o644, false},
 		{filepath.Join(source, "packaging/copyright"), share, 0o644, false},
 		{filepath.Join(source, "guide/*"), share + "guide/", 0o644, false},
-		{filepath.Join(source, "experimenter/examples/*"), share + "examples/", 0o644, false},
+		{filepath.Join(r.source, "am/client/experiment/*.xml"), share + "examples/", 0o644, false},
 		{filepath.Join(source, "monitoring/alerts.yaml"), share + "monitoring/", 0o644, false},
 		{filepath.Join(source, "monitoring/dashboard.json"), share + "monitoring/", 0o644, false},
 		{filepath.Join(r.source, "inventory/provider/PROVIDER.md"), share, 0o644, false},

@@ -12,9 +12,9 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// TestWhatIsForTheAudit checks which calls get an audit line, and which credentials it lists,
+// TestCallsThatChangeSomethingAreAudited checks which calls get an audit line, and which credentials it lists,
 // refused ones included.
-func TestWhatIsForTheAudit(t *testing.T) {
+func TestCallsThatChangeSomethingAreAudited(t *testing.T) {
 	s := newSite(t)
 	alice, bob := s.user("alice"), s.user("bob")
 	slice, cred := alice.slice("s", time.Hour)
@@ -81,9 +81,9 @@ func TestWhatIsForTheAudit(t *testing.T) {
 	}
 }
 
-// TestMayChangeIsAskedByCaller checks that MayChange is called with the caller, before anything is
+// TestMayChangeIsCalledWithTheCaller checks that MayChange is called with the caller, before anything is
 // changed, and only for calls that change something.
-func TestMayChangeIsAskedByCaller(t *testing.T) {
+func TestMayChangeIsCalledWithTheCaller(t *testing.T) {
 	f := newFederal(t, "fed.example.org")
 	name := func(kind, n string) string { return "urn:publicid:IDN+fed.example.org+" + kind + "+" + n }
 	project := pki.Authority(t, f.root, "urn:publicid:IDN+fed.example.org:proj+authority+sa", "rsa4")

@@ -40,10 +40,10 @@ const asking = `
 	alice ListResources2 s1 -> WHY
 `
 
-// TestASliceWithoutSliversSaysWhatBecameOfThem checks that answers about an empty slice say when
+// TestEmptySliceReportsHowItsSliversEnded checks that answers about an empty slice say when
 // and how its slivers ended: an expired lease, an operator's release, or the user's Delete. A
 // caller without rights to the slice gets none of this.
-func TestASliceWithoutSliversSaysWhatBecameOfThem(t *testing.T) {
+func TestEmptySliceReportsHowItsSliversEnded(t *testing.T) {
 	at := func(d time.Duration) string { return began.Add(d).Format(time.RFC3339) }
 	for _, tt := range []struct {
 		rule, story string

@@ -77,9 +77,9 @@ func TestRequestedEndTimes(t *testing.T) {
 	`)
 }
 
-// TestProvisionKeepsWhatAnOperatorGave checks that Provision keeps the end that an operator set for
+// TestProvisionKeepsTheOperatorsEnd checks that Provision keeps the end that an operator set for
 // a reservation, also beyond the limits for experimenters. The user can only shorten it.
-func TestProvisionKeepsWhatAnOperatorGave(t *testing.T) {
+func TestProvisionKeepsTheOperatorsEnd(t *testing.T) {
 	for _, tt := range []struct {
 		granted     time.Duration
 		story, ends string

@@ -187,19 +187,6 @@ func TestGeniMany(t *testing.T) {
 	`)
 }
 
-func TestAllOrNothingAndBestEffort(t *testing.T) {
-	newWorld(t).play(`
-		alice owns s1 24h
-		alice Allocate s1 a b
-		alice Provision s1.a
-		alice Provision s1.a s1.b -> UNSUPPORTED
-		alice Status s1.b -> b:allocated
-		alice Provision s1.a s1.b nope geni_best_effort=true -> #3 value.geni_slivers.1.geni_error=<string>'' value.geni_slivers.1.geni_allocation_status=<string>geni_provisioned
-		alice Provision s1.a s1.b geni_best_effort='true' -> UNSUPPORTED
-		alice Provision s1 -> SEARCHFAILED
-	`)
-}
-
 func TestShutdown(t *testing.T) {
 	s := newWorld(t, "user", "urn:publicid:IDN+example.org+user+x").play(`
 		alice owns s1 24h
@@ -241,7 +228,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestCallerNobodyVouchesFor(t *testing.T) {
+func TestCallerWithoutTrustedIssuerIsRefused(t *testing.T) {
 	w := newWorld(t)
 	other := setting{}.world(t)
 	other.trial = newAuthority(t, t.TempDir(), other.now)
@@ -358,182 +345,6 @@ func (s *site) edit(t testing.TB, f func(*am.Sliver)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// TestMadeIn2LivesIn3 creates a slice in version 2 and uses it in version 3, by slice URN and by
-// sliver URN.
-func TestMadeIn2LivesIn3(t *testing.T) {
-	const made = `
-		alice owns s1 48h
-		alice CreateSliver s1 a b users=alice
-		alice Status s1 -> a:pending_allocation b:pending_allocation value.geni_urn=<string>s1
-	`
-	newWorld(t).play(made+`
-		alice Provision s1 -> SEARCHFAILED
-		alice PerformOperationalAction s1 geni_start -> a:pending_allocation b:pending_allocation
-		settle
-		alice Status s1 -> a:ready b:ready
-		alice PerformOperationalAction s1 geni_start
-		alice Describe s1 -> 2*"sliver_id=" 'username="alice"' a:ready b:ready
-		alice Renew s1 +30h
-		alice SliverStatus s1 -> value.pg_expires=<string>+30h
-		alice PerformOperationalAction s1 geni_stop
-		settle
-		alice Status s1 -> a:notready b:notready
-		alice SliverStatus s1 -> value.geni_status=<string>configuring
-		alice PerformOperationalAction s1 geni_start
-		settle
-		alice PerformOperationalAction s1 geni_restart
-		settle
-		alice Status s1 -> a:ready b:ready
-		alice Allocate s1 c
-		alice SliverStatus s1 -> value.geni_status=<string>configuring a:ready b:ready c:configuring
-		alice Delete s1
-		alice SliverStatus s1 -> SEARCHFAILED
-		alice DeleteSliver s1 -> SEARCHFAILED
-		settle
-	`).wantNothing(t, "by slice URN")
-	newWorld(t).play(made+`
-		alice Provision s1.b -> UNSUPPORTED
-		settle
-		alice Status s1.b -> b:ready value.geni_urn=<string>s1
-		alice Renew s1.b +30h
-		alice SliverStatus s1 -> value.pg_expires=<string>+24h a:ready b:ready
-		alice PerformOperationalAction s1.b geni_restart
-		settle
-		alice Delete s1.b
-		alice SliverStatus s1 -> a:ready
-		alice DeleteSliver s1
-		alice Status s1 -> SEARCHFAILED
-		settle
-	`).wantNothing(t, "by sliver URN")
-}
-
-// TestMadeIn3LivesIn2 takes a slice of version 3 in each of its states.
-func TestMadeIn3LivesIn2(t *testing.T) {
-	const provisioned = "alice Provision s1\n"
-	const made = provisioned + "settle\n"
-	const act = "\nalice PerformOperationalAction s1 "
-	const running = made + act + "geni_start\nsettle\n"
-	for _, tt := range []struct{ state, reach, word, renewed string }{
-		{"allocated", "", "configuring", "2h"},
-		{"pending", provisioned, "configuring", "40h"},
-		{"notready", made, "configuring", "40h"},
-		{"configuring", made + act + "geni_start", "configuring", "40h"},
-		{"ready", running, "ready", "40h"},
-		{"stopping", running + act + "geni_stop", "configuring", "40h"},
-		{"updating users", running + act + "geni_update_users geni_users=alice", "ready", "40h"},
-		{"failed", running, "failed", "40h"},
-	} {
-		t.Run(tt.state, func(t *testing.T) {
-			w := newWorld(t).play("alice owns s1 48h\nalice Allocate s1 a b\n" + tt.reach)
-			beyond := "SUCCESS"
-			switch tt.state {
-			case "failed":
-				w.edit(t, func(m *am.Sliver) { m.Status.Operational, m.Error = am.Failed, "it broke" })
-				w.play(`alice SliverStatus s1 -> value.geni_resources.0.geni_error=<string>"it broke"`)
-			case "allocated":
-				beyond = "REFUSED"
-			}
-			m := w.play("alice ListResources2 s1 with=s1 -> 2*'sliver_id='").answer.at("value").text
-			if d := w.play("alice Describe s1").answer.at("value.geni_rspec").text; d != m {
-				t.Errorf("Describe and ListResources differ:\n%s\n%s", d, m)
-			}
-			w.play(strings.NewReplacer("WORD", tt.word, "LONG", tt.renewed, "BEYOND", beyond).Replace(`
-				alice SliverStatus s1 -> value.geni_status=<string>WORD a:WORD b:WORD
-				alice CreateSliver s1 c -> ALREADYEXISTS
-				alice RenewSliver s1 +LONG1s -> BEYOND
-				alice RenewSliver s1 +LONG
-				alice Status s1 -> @+LONG
-				alice DeleteSliver s1
-				alice Status s1 -> SEARCHFAILED
-				alice Delete s1 -> SEARCHFAILED
-				settle
-			`)).wantNothing(t, "in the end")
-		})
-	}
-}
-
-// TestSeveralAllocatesIn2 uses a slice of several Allocates in version 2. RenewSliver is all or
-// nothing and fails because a reservation cannot last for days. With geni_extend_alap it renews
-// each sliver as far as possible and reports the first end.
-func TestSeveralAllocatesIn2(t *testing.T) {
-	newWorld(t).play(`
-		alice owns s1 48h
-		alice Allocate s1 a
-		alice Provision s1.a
-		settle
-		alice PerformOperationalAction s1.a geni_start
-		settle
-		pass 1m
-		alice Allocate s1 b
-		alice Provision s1.b
-		pass 1m
-		alice Allocate s1 c
-		alice SliverStatus s1 -> value.geni_status=<string>configuring a:ready b:configuring c:configuring value.pg_expires=<string>+10m
-		alice ListResources2 s1 with=s1 -> 1*'client_id="a"' 1*'client_id="b"' 1*'client_id="c"'
-		alice RenewSliver s1 +30h -> REFUSED
-		alice Status s1 -> a@begin+24h b@begin+24h1m c@+10m
-		alice RenewSliver s1 +30h geni_extend_alap=true -> output=<string>+2h
-		alice Status s1 -> a@+30h b@+30h c@+2h
-		alice DeleteSliver s1
-		settle
-	`).wantNothing(t, "after DeleteSliver")
-}
-
-// TestShutdownBetweenVersions shuts a slice down in one version. It is shut down in both, version 2
-// shows the state, and other users cannot see it.
-func TestShutdownBetweenVersions(t *testing.T) {
-	for _, by := range []string{"Shutdown", "Shutdown2"} {
-		newWorld(t).play(`
-			alice owns s1 48h
-			alice CreateSliver s1 a b
-			settle
-			alice ` + by + ` s1 -> value=<boolean>1
-			alice ` + by + ` s1 -> value=<boolean>1
-			settle
-			alice SliverStatus s1 -> value.geni_status=<string>shutdown a:shutdown b:shutdown
-			alice ListResources2 s1 with=s1 -> FORBIDDEN
-			alice CreateSliver s1 c -> FORBIDDEN
-			alice RenewSliver s1 +1h -> FORBIDDEN
-			alice DeleteSliver s1 -> FORBIDDEN
-			alice Delete s1 -> FORBIDDEN
-			pass 40h
-			alice SliverStatus s1 -> value.geni_status=<string>shutdown a:shutdown b:shutdown
-			mallory owns m 1h
-			mallory SliverStatus s1 with=m -> FORBIDDEN
-		`)
-	}
-}
-
-// TestShutdownWhileBeingMade shuts a slice down before its sliver is created. The sliver is still
-// created, so that it can be inspected, but it is not started.
-func TestShutdownWhileBeingMade(t *testing.T) {
-	w := newWorld(t).play(`
-		alice owns s1 48h
-		alice CreateSliver s1 a
-		alice Shutdown2 s1
-		settle
-	`)
-	all, err := w.store.Slivers()
-	if err != nil || len(all) != 1 || all[0].Status != (am.Status{Allocation: am.Provisioned, Operational: am.NotReady}) {
-		t.Errorf("%v, %v", all, err)
-	}
-}
-
-// TestNamesAreFreeAgainBetweenVersions creates and deletes the same node in version 2 and version 3
-// in turn.
-func TestNamesAreFreeAgainBetweenVersions(t *testing.T) {
-	newWorld(t).play(`alice owns s1 48h` + strings.Repeat(`
-		alice CreateSliver s1 a@pc7
-		alice Delete s1
-		alice CreateSliver s1 a@pc7 -> BUSY
-		settle
-		alice Allocate s1 a@pc7
-		alice CreateSliver s1 a@pc7 -> ALREADYEXISTS
-		alice DeleteSliver s1
-		settle
-	`, 2))
 }
 
 // TestExpiredSliversAreNotFound checks that no method of either version finds a sliver at the end

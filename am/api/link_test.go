@@ -67,39 +67,8 @@ func TestLinksAreAccounted(t *testing.T) {
 	`)
 }
 
-// TestLinkGetsItsPhysicalLink requests a physical link by its name in the advertisement.
-func TestLinkGetsItsPhysicalLink(t *testing.T) {
-	const inventory = `
-provider: rack
-link_types: [lan]
-links: [{name: core}, {name: fast, type: fibre}]
-vlans: [100..199]
-sliver_types: [{name: raw-pc}]
-components:
-  - {names: pc1..pc4, exclusive: true, interfaces: [{name: eth0, link: core}, {name: eth1, link: fast}]}
-`
-	joined := func(link string) string {
-		return request(`<node client_id="a"><interface client_id="a:0"/></node>`, `<node client_id="b"><interface client_id="b:0"/></node>`,
-			`<link client_id="l"`+link+`<interface_ref client_id="a:0"/><interface_ref client_id="b:0"/></link>`)
-	}
-	id := func(name string) string {
-		return ` component_id="urn:publicid:IDN+` + authority + `+link+` + name + `">`
-	}
-	setting{inventory: inventory}.world(t, "named", joined(id("fast")), "typed", joined(`><link_type name="fibre"/>`), "unknown", joined(id("slow")),
-		"other", joined(id("core")+`<link_type name="fibre"/>`)).play(`
-		alice owns s1 48h
-		alice owns s2 48h
-		alice owns s3 48h
-		alice ListResources -> "+link+fast" '<link_type name="fibre"'
-		alice Allocate s1 $named -> "+interface+pc1:eth1" "+interface+pc2:eth1" !":eth0"
-		alice Allocate s2 $typed -> "+interface+pc3:eth1" "+interface+pc4:eth1" !":eth0"
-		alice Allocate s3 $unknown -> SEARCHFAILED 'there are core, fast'
-		alice Allocate s3 $other -> UNSUPPORTED 'the physical link core is'
-	`)
-}
-
-// TestNoticesOfWhatIsNotDone requests features that the site does not have.
-func TestNoticesOfWhatIsNotDone(t *testing.T) {
+// TestUnsupportedFeaturesAreReported requests features that the site does not have.
+func TestUnsupportedFeaturesAreReported(t *testing.T) {
 	const wish = `<m:monitoring xmlns:m="http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1" enabled="true" monitoring_endpoint="tcp:oml.example.org:3003"><m:metric id="CPU.load"/><m:metric id="tea"/></m:monitoring>`
 	for inventory, want := range map[string]string{
 		switched: `'node "a": there is no metric "tea" here' 1*"CPU"`,
@@ -111,27 +80,17 @@ func TestNoticesOfWhatIsNotDone(t *testing.T) {
 	}
 }
 
-// Where exclusive="true" is shared, both slices are on the host: the answer says so, and
-// the manifest has the effective value. Where it is granted, each refusal names the cause and the remedy.
-func TestExclusiveOnASharedHost(t *testing.T) {
-	const host = "provider: rack\nexclusive_on_shared: MODE\nsliver_types: [{name: vm}]\ncomponents: [{name: host, exclusive: false, sliver_types: [vm], capacity: {slots: 9}}]"
-	texts := []string{"web", `<node client_id="web" exclusive="true"/>`, "db", `<node client_id="db"/>`}
-	setting{inventory: strings.Replace(host, "MODE", "share", 1)}.world(t, texts...).play(`
+// TestExclusiveNodesShareAHost checks that Allocate reports that a node does not get its host alone,
+// and that the manifest has the effective value.
+func TestExclusiveNodesShareAHost(t *testing.T) {
+	const host = "provider: rack\nexclusive_on_shared: share\nsliver_types: [{name: vm}]\ncomponents: [{name: host, exclusive: false, sliver_types: [vm], capacity: {slots: 9}}]"
+	setting{inventory: host}.world(t, "web", `<node client_id="web" exclusive="true"/>`, "db", `<node client_id="db"/>`).play(`
 		alice owns s1 1h
 		bob owns s2 1h
 		alice Allocate s1 $web -> 'node "web": exclusive="true" is not possible here: host is shared, and other slices may use it, too' 'exclusive="false"'
 		bob Allocate s2 $db
 		bob Delete s2
 		bob Allocate s2 $web
-	`)
-	setting{inventory: strings.Replace(host, "MODE", "grant", 1)}.world(t, texts...).play(`
-		alice owns s1 1h
-		bob owns s2 1h
-		alice Allocate s1 $web -> 'exclusive="true"'
-		bob Allocate s2 $db -> TOOBIG 'no vm is free: other slices have the whole of host by exclusive="true"; try again when they have ended'
-		alice Delete s1
-		bob Allocate s2 $db
-		alice Allocate s1 $web -> REFUSED 'exclusive="true" needs an empty host, and all have other users; drop exclusive="true" to share one'
 	`)
 }
 
@@ -253,9 +212,9 @@ func TestLinkOfSeveralRequests(t *testing.T) {
 	`)
 }
 
-// TestWishesAboutNetworks requests elements of the network extension that have no effect here.
+// TestUnsupportedNetworkElementsAreReported requests elements of the network extension that have no effect here.
 // Allocate and each manifest report them.
-func TestWishesAboutNetworks(t *testing.T) {
+func TestUnsupportedNetworkElementsAreReported(t *testing.T) {
 	const wishes = ` xmlns:n="http://patchbay.example.org/rspec/ext/net/1"`
 	node := func(id, more string) string {
 		return `<node client_id="` + id + `"` + wishes + `><interface client_id="` + id + `:0">` + more + `</interface><n:nat/></node>`

@@ -40,7 +40,7 @@ func (s *site) observe(clientID string, see func(*am.Sliver)) {
 	}
 }
 
-func TestServicesAndMeansOfLinksAreTold(t *testing.T) {
+func TestStatusReportsServicesAndEmulators(t *testing.T) {
 	s := setting{}.site(t)
 	alice := s.user("alice")
 	slice, cred := alice.slice("s1", 48*time.Hour)
@@ -108,7 +108,7 @@ func TestServicesAndMeansOfLinksAreTold(t *testing.T) {
 	}
 }
 
-func TestOutputOfServicesHasAnEnd(t *testing.T) {
+func TestOutputOfServicesIsBounded(t *testing.T) {
 	s := setting{}.site(t)
 	alice := s.user("alice")
 	slice, cred := alice.slice("s1", 48*time.Hour)
@@ -127,7 +127,7 @@ func TestOutputOfServicesHasAnEnd(t *testing.T) {
 	}
 }
 
-func TestInterfacesHaveAnEnd(t *testing.T) {
+func TestReportedInterfacesAreBounded(t *testing.T) {
 	s := setting{}.site(t)
 	alice := s.user("alice")
 	slice, cred := alice.slice("s1", 48*time.Hour)
@@ -171,9 +171,9 @@ func TestTooMuchToInstallAndExecute(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeFetchedIsSaid requests installs at a site whose nodes have no access to the
+// TestInstallsWithoutOutsideAccessAreReported requests installs at a site whose nodes have no access to the
 // outside.
-func TestWhatCannotBeFetchedIsSaid(t *testing.T) {
+func TestInstallsWithoutOutsideAccessAreReported(t *testing.T) {
 	const doc = `<node client_id="a"><services><install url="DATA:,x" install_path="/"/><install url="https://example.org/x" install_path="/"/></services></node>` +
 		`<node client_id="b"><services><install url="data:,x" install_path="/"/><install url="https://example.org/x" install_path="/"/><execute shell="sh" command="apt list; echo install"/>` +
 		`<execute shell="sh" command="true; sudo apt-get -y install vlc"/></services></node>` +

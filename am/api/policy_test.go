@@ -2,7 +2,6 @@ package api
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,7 +14,7 @@ import (
 	"patchbay/inventory"
 )
 
-// rules are those of the setting. alice is on the list of users who have accepted the terms.
+// rules returns the policy of the setting.
 func (o setting) rules(t testing.TB, dir string, inv *inventory.Inventory) *policy.Policy {
 	t.Helper()
 	if o.policy == "" {
@@ -27,9 +26,6 @@ func (o setting) rules(t testing.TB, dir string, inv *inventory.Inventory) *poli
 	}
 	for _, x := range inv.SliverTypes {
 		site.SliverTypes = append(site.SliverTypes, x.Name)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "accepted"), []byte("urn:publicid:IDN+example.org+user+alice\n"), 0o600); err != nil {
-		t.Fatal(err)
 	}
 	rules, err := policy.Parse([]byte(o.policy), filepath.Join(dir, "policy.yaml"), site)
 	if err != nil {
@@ -50,27 +46,19 @@ func raw(id string) string {
 	return fmt.Sprintf(`<node client_id="%s" exclusive="true"><sliver_type name="raw-pc"/></node>`, id)
 }
 
-func TestPolicyRefusesInTheRulesWords(t *testing.T) {
+// TestPolicyRefusesRequests checks that Allocate and CreateSliver follow the rules about users, components
+// and amounts, and report the rule.
+func TestPolicyRefusesRequests(t *testing.T) {
 	for _, tt := range []struct {
 		rule, policy string
-		who          string
 		nodes        []string
 		want         string // of the output; "" is success
 	}{
-		{"no rule fits", `rules: [{name: r, who: "example.net+user+*", refuse: No.}]`, "bob", []string{raw("a")}, ""},
-		{"no rule fits, so none", `{rules: [{name: r, who: "example.org+user+alice"}], otherwise: refuse}`, "bob", []string{raw("a")}, "urn:publicid:IDN+example.org+user+bob matches no rule of this site"},
-		{"refused in words", `rules: [{name: r, who: "example.org+user+b*", refuse: Come back in May.}]`, "bob", []string{raw("a")}, `rule "r" of this site refuses this: Come back in May.`},
-		{"another user", `rules: [{name: r, who: "example.org+user+b*", refuse: Come back in May.}]`, "alice", []string{raw("a")}, ""},
-		{"sliver type", `rules: [{name: r, sliver_types: vm, says: Ask your teacher.}]`, "bob", []string{raw("a")}, `node "a": raw-pc is not available: rule "r" of this site allows only vm; Ask your teacher.`},
-		{"the right sliver type", `rules: [{name: r, sliver_types: vm}]`, "bob", []string{vm("a")}, ""},
-		{"component", `rules: [{name: r, components: pc2..pc4}]`, "bob", []string{on("pc1", "a")}, `node "a": pc1 is not available: rule "r" of this site allows only pc2..pc4`},
-		{"the right component", `rules: [{name: r, components: pc2..pc4}]`, "bob", []string{on("pc2", "a")}, ""},
-		{"one too many of them", `rules: [{name: r, components: pc2..pc3}]`, "bob", []string{raw("a"), raw("b"), raw("c")}, `node "c": no available raw-pc is free: rule "r" of this site allows only pc2..pc3`},
-		{"too many", `rules: [{name: r, nodes: {user: 1}}]`, "bob", []string{raw("a"), vm("b")}, `rule "r" of this site allows at most 1 node for user bob at one time; 2 more, with 0 already held, are too many: request at most 1`},
-		{"too much disk", `rules: [{name: r, disk: {user: 1M}}]`, "bob", []string{raw("a"), vm("b")}, `rule "r" of this site allows at most 1M of disk for user bob at one time; `},
-		{"disk enough", `rules: [{name: r, disk: {user: 1T}}]`, "bob", []string{raw("a"), vm("b")}, ""},
-		{"terms not accepted", `rules: [{name: r, terms: {url: "https://testbed.example.org/terms", accepted: accepted}}]`, "bob", []string{raw("a")}, `[T&C-APPROVAL-MISSING] rule "r" of this site requires urn:publicid:IDN+example.org+user+bob to accept its terms of use first. Accept them here: https://testbed.example.org/terms`},
-		{"terms accepted", `rules: [{name: r, terms: {url: "https://testbed.example.org/terms", accepted: accepted}}]`, "alice", []string{raw("a")}, ""},
+		{"no rule fits, so none", `{rules: [{name: r, who: "example.org+user+alice"}], otherwise: refuse}`, []string{raw("a")}, "urn:publicid:IDN+example.org+user+bob matches no rule of this site"},
+		{"component", `rules: [{name: r, components: pc2..pc4}]`, []string{on("pc1", "a")}, `node "a": pc1 is not available: rule "r" of this site allows only pc2..pc4`},
+		{"the right component", `rules: [{name: r, components: pc2..pc4}]`, []string{on("pc2", "a")}, ""},
+		{"too many", `rules: [{name: r, nodes: {user: 1}}]`, []string{raw("a"), vm("b")}, `rule "r" of this site allows at most 1 node for user bob at one time; 2 more, with 0 already held, are too many: request at most 1`},
+		{"too much disk", `rules: [{name: r, disk: {user: 1M}}]`, []string{raw("a"), vm("b")}, `rule "r" of this site allows at most 1M of disk for user bob at one time; `},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			s := setting{policy: tt.policy}.site(t)
@@ -78,7 +66,7 @@ func TestPolicyRefusesInTheRulesWords(t *testing.T) {
 				"Allocate":     func(x owned) answer { return x.allocate(request(tt.nodes...)) },
 				"CreateSliver": func(x owned) answer { return x.create(request(tt.nodes...)) },
 			} {
-				x := s.user(tt.who).own("p", time.Hour)
+				x := s.user("bob").own("p", time.Hour)
 				a := ask(x)
 				if tt.want == "" {
 					a.want(t, method, am.Success)
@@ -99,9 +87,9 @@ func TestPolicyRefusesInTheRulesWords(t *testing.T) {
 	}
 }
 
-// TestPolicyCountsForWhoMadeIt has a colleague use the slice with their own credential. The limit
+// TestPolicyCountsForTheCreator has a colleague use the slice with their own credential. The limit
 // counts for the user who reserved a node, and deleting makes room.
-func TestPolicyCountsForWhoMadeIt(t *testing.T) {
+func TestPolicyCountsForTheCreator(t *testing.T) {
 	s := setting{policy: `rules: [{name: few, nodes: {user: 2, slice: 3}}]`}.site(t)
 	x, y := s.user("alice").own("count", time.Hour), s.user("bob").own("count", time.Hour)
 	x.allocate(request(raw("a"), raw("b"))).want(t, "two of alice", am.Success)

@@ -346,9 +346,9 @@ func TestEveryMethodInEveryState(t *testing.T) {
 	}
 }
 
-// TestExpectedStatesAreWhole checks that the table has every event, every method and every
+// TestExpectedStatesAreComplete checks that the table has every event, every method and every
 // advertised state.
-func TestExpectedStatesAreWhole(t *testing.T) {
+func TestExpectedStatesAreComplete(t *testing.T) {
 	rows, states := map[string]bool{}, map[string]bool{}
 	for _, e := range expectations(t) {
 		rows[e.row], states[e.state] = true, true
@@ -372,9 +372,9 @@ func TestExpectedStatesAreWhole(t *testing.T) {
 	}
 }
 
-// TestChangedTransitionsAreSeen changes am.Transitions a row at a time and checks that the table
+// TestChangedTransitionsAreDetected changes am.Transitions a row at a time and checks that the table
 // above detects each change.
-func TestChangedTransitionsAreSeen(t *testing.T) {
+func TestChangedTransitionsAreDetected(t *testing.T) {
 	b := newBench(t)
 	cells := expectations(t)
 	notice := func(what string, from am.Status, e am.Event) {

@@ -103,9 +103,9 @@ func (f *federal) grant(t *testing.T, owner, target *pki.Entity, more ...func(*p
 	return c.Signed(t)
 }
 
-// TestTrap36SliceNamesAsTheyAre uses slice names that violate the specification, because deployed
+// TestTrap36UnusualSliceNamesAreAccepted uses slice names that violate the specification, because deployed
 // authorities give such names.
-func TestTrap36SliceNamesAsTheyAre(t *testing.T) {
+func TestTrap36UnusualSliceNamesAreAccepted(t *testing.T) {
 	f := newFederal(t, "fed.example.org:proj")
 	alice := f.knows("alice", pki.User(t, f.root, "urn:publicid:IDN+fed.example.org:proj+user+alice_von_humboldt", "rsa2"))
 	for _, name := range []string{

@@ -190,10 +190,10 @@ func TestTrap14CompressedExactlyWhenAsked(t *testing.T) {
 	`)
 }
 
-// TestTrap17WhoseNodesTheyAre checks that both names of this aggregate are accepted as component
+// TestTrap17ManagersOfNodes checks that both names of this aggregate are accepted as component
 // manager, and that nodes of other aggregates are copied. An authority whose name only begins like
 // ours is another one.
-func TestTrap17WhoseNodesTheyAre(t *testing.T) {
+func TestTrap17ManagersOfNodes(t *testing.T) {
 	const other = `<node client_id="theirs" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm" component_id="urn:publicid:IDN+other.example.org+node+x1"><sliver_type name="strange"/></node>`
 	w := newWorld(t, "other", other).play("alice owns s1 24h\nalice Allocate s1 $other -> SEARCHFAILED")
 	for manager, want := range map[string]string{
@@ -211,9 +211,9 @@ func TestTrap17WhoseNodesTheyAre(t *testing.T) {
 	}
 }
 
-// TestTrap25ManifestSaysWhatItIs checks that a manifest has the type and schema of a manifest, and
+// TestTrap25ManifestHasItsTypeAndSchema checks that a manifest has the type and schema of a manifest, and
 // all nodes, interfaces and links of the request under their names.
-func TestTrap25ManifestSaysWhatItIs(t *testing.T) {
+func TestTrap25ManifestHasItsTypeAndSchema(t *testing.T) {
 	const asked = `<?xml version="1.0" encoding="UTF-8"?>
 <rspec xmlns="http://www.geni.net/resources/rspec/3" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" type="request"
  xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/request.xsd">
@@ -246,9 +246,9 @@ func TestTrap25ManifestSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// TestTrap26LoginIsWhole checks that each login has a numeric port and authentication="ssh-keys",
+// TestTrap26LoginIsComplete checks that each login has a numeric port and authentication="ssh-keys",
 // as clients require.
-func TestTrap26LoginIsWhole(t *testing.T) {
+func TestTrap26LoginIsComplete(t *testing.T) {
 	w := newWorld(t).play("alice owns s1 24h\nalice Allocate s1 a\nalice Provision s1 geni_users=alice\nsettle\nalice Describe s1")
 	logins := w.who("alice").read(w.answer.at("value.geni_rspec").text).find("login")
 	if len(logins) == 0 {

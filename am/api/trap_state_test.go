@@ -43,9 +43,9 @@ func TestTrap18ProvisionedAtOnce(t *testing.T) {
 	`)
 }
 
-// TestTrap19StartSucceedsWhereverItIsNormal checks that geni_start succeeds in every normal state,
+// TestTrap19StartSucceedsInNormalStates checks that geni_start succeeds in every normal state,
 // and that impossible actions get code 13. It uses the table of TestEveryMethodInEveryState.
-func TestTrap19StartSucceedsWhereverItIsNormal(t *testing.T) {
+func TestTrap19StartSucceedsInNormalStates(t *testing.T) {
 	normal := []string{"notready", "configuring", "ready", "updating_users"}
 	for _, e := range expectations(t) {
 		if slices.Contains([]string{"geni_start", "geni_restart", "geni_stop"}, e.row) && e.refused &&
@@ -159,9 +159,9 @@ func TestTrap28EmptySliceStatusFailsDescribeWorks(t *testing.T) {
 	newWorld(t).play("alice owns s1 24h" + empty + "alice Allocate s1 a\nalice Delete s1" + empty)
 }
 
-// TestTrap29GoneIsOnlySaidOfWhatIsGone checks that temporary failures and refusals never have code
+// TestTrap29OnlyMissingSlicesAreNotFound checks that temporary failures and refusals never have code
 // 12 or 15, because clients then forget the slice.
-func TestTrap29GoneIsOnlySaidOfWhatIsGone(t *testing.T) {
+func TestTrap29OnlyMissingSlicesAreNotFound(t *testing.T) {
 	var broken atomic.Bool
 	w := setting{fault: func() error {
 		if broken.Load() {
@@ -201,9 +201,9 @@ func TestTrap29GoneIsOnlySaidOfWhatIsGone(t *testing.T) {
 	newWorld(t).play("alice owns s1 48h\nalice Allocate s1 a\npass 24h\nalice Status s1 -> SEARCHFAILED|EXPIRED")
 }
 
-// TestTrap30BusyPasses checks that code 14, which makes clients try again, is only used if the
+// TestTrap30BusyIsTemporary checks that code 14, which makes clients try again, is only used if the
 // cause passes by itself and nothing permanent prevents the call.
-func TestTrap30BusyPasses(t *testing.T) {
+func TestTrap30BusyIsTemporary(t *testing.T) {
 	many := ""
 	for i := range 21 {
 		many += fmt.Sprintf("n%d ", i)

@@ -165,17 +165,8 @@ func TestCreateSliverLease(t *testing.T) {
 		alice owns a 48h
 		alice CreateSliver a n
 		alice SliverStatus a -> @+24h
-		alice owns b 3h
-		alice CreateSliver b n
-		alice SliverStatus b -> @+2h50m
 		alice owns c 48h
 		alice CreateSliver c n geni_end_time=+30h
 		alice SliverStatus c -> @+30h
-		alice owns d 48h
-		alice CreateSliver d n geni_end_time=+99h
-		alice SliverStatus d -> @+48h
-		alice owns e 60d
-		alice CreateSliver e n geni_end_time=+59d
-		alice SliverStatus e -> @+30d
 	`)
 }

@@ -47,6 +47,12 @@ func Open(dir, keys string) (*Authority, error) {
 	return a, nil
 }
 
+// OpenSessions opens the state of a site without a trial authority. Only the links and sessions of operators may be used.
+func OpenSessions(dir string) (*Authority, error) {
+	s, err := openStore(filepath.Join(dir, FileName))
+	return &Authority{store: s}, err
+}
+
 // Close closes the state.
 func (a *Authority) Close() error { return a.store.db.Close() }
 
@@ -160,6 +166,16 @@ func replaceKeys(t *tx, u urn.URN, lines []byte, now time.Time) error {
 // UserWithKeys is like the method of trial.Authority, and keeps the user and their SSH keys in the
 // state. It refuses the name of a removed member.
 func (a *Authority) UserWithKeys(name string, ssh []byte, now time.Time) (trial.User, error) {
+	return a.ensureUser(name, ssh, now, func(t *tx, u trial.User) error { return replaceKeys(t, u.URN, u.SSHPublicKey, now) })
+}
+
+// UserForPages creates a user who adds SSH keys in the pages. The state gets no key that only this host has.
+func (a *Authority) UserForPages(name string, now time.Time) error {
+	_, err := a.ensureUser(name, nil, now, func(*tx, trial.User) error { return nil })
+	return err
+}
+
+func (a *Authority) ensureUser(name string, ssh []byte, now time.Time, keys func(*tx, trial.User) error) (trial.User, error) {
 	if err := a.checkRemoved(name); err != nil {
 		return trial.User{}, err
 	}
@@ -171,9 +187,7 @@ func (a *Authority) UserWithKeys(name string, ssh []byte, now time.Time) (trial.
 	if err != nil {
 		return u, err
 	}
-	return u, a.store.update(func(t *tx) error {
-		return errors.Join(addMember(t, list[0], now), replaceKeys(t, u.URN, u.SSHPublicKey, now))
-	})
+	return u, a.store.update(func(t *tx) error { return errors.Join(addMember(t, list[0], now), keys(t, u)) })
 }
 
 func (a *Authority) checkRemoved(name string) error {
@@ -226,9 +240,9 @@ func (a *Authority) Slice(name, owner string, expires, now time.Time) (Issued, e
 		switch role := s.roleOf(user); {
 		case role != "":
 		case len(s.Members) == 0:
-			s.Members = []Membership{{user, Lead, true}}
+			s.Members = []Membership{{Member: user, Role: Lead, Accepted: true}}
 		default:
-			s.Members = append(s.Members, Membership{user, Admin, true})
+			s.Members = append(s.Members, Membership{Member: user, Role: Admin, Accepted: true})
 		}
 		if expires.After(s.Expires) {
 			s.Expires = expires

@@ -22,8 +22,8 @@ func (a *Authority) Backup(w io.Writer) error {
 	})
 }
 
-// Restore replaces the state of the authority in a site's folder by a backup. It returns the file
-// that keeps the previous state; "" if there was none. The certificates and keys in the folder
+// Restore replaces the state of the authority in a site's folder by a backup, without its sessions and links. It
+// returns the file that keeps the previous state; "" if there was none. The certificates and keys in the folder
 // authority must be those of the backup, or later ones.
 func Restore(dir, backup string, now time.Time) (kept string, err error) {
 	if err := check(backup); err != nil {
@@ -43,9 +43,28 @@ func Restore(dir, backup string, now time.Time) (kept string, err error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return file.Write(path, text, 0o600)
+		return writeRestored(path, text)
 	})
 	return kept, err
+}
+
+// writeRestored ends the sessions and links of the backup before it replaces the database.
+func writeRestored(path string, backup []byte) error {
+	unfinished := path + ".restoring"
+	if err := file.Write(unfinished, backup, 0o600); err != nil {
+		return err
+	}
+	s, err := openFile(unfinished, false)
+	if err == nil {
+		err = errors.Join(s.update(endAllAccess), s.db.Close())
+	}
+	if err == nil {
+		err = os.Rename(unfinished, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(unfinished))
+	}
+	return file.SyncFolder(filepath.Dir(path))
 }
 
 // check fails unless the file is an undamaged database with the records of an authority. It reads all

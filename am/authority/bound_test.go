@@ -19,7 +19,7 @@ func (f *fixture) fill(n, slivers int) {
 	alice := mustURN(userURN("alice"))
 	err := f.store.update(func(t *tx) error {
 		for i := range n {
-			s := Slice{group: group{URN: mustURN(sliceURN(fmt.Sprint("fill", i))), Expires: f.now.Add(time.Hour), Members: []Membership{{alice, Lead, true}}}}
+			s := Slice{group: group{URN: mustURN(sliceURN(fmt.Sprint("fill", i))), Expires: f.now.Add(time.Hour), Members: []Membership{{Member: alice, Role: Lead, Accepted: true}}}}
 			if err := putSlice(t, s); err != nil {
 				return err
 			}

@@ -28,6 +28,10 @@
 //	ends               slice            its end
 //	slices_by_end      end \0 slice
 //	slivers_of_member  creator \0 slice \0 sliver
+//	links              hash of the secret   access
+//	sessions           hash of the secret   access
+//	access_of_owner    member, or operator \0 name; then \0 links or sessions \0 hash of the secret
+//	requests           project          the request for its members
 //
 // The tables in method.go list the methods. Version 1 has other names for the functions of
 // version 2. An object (object.go) is a table of fields, which also makes get_version, and
@@ -42,6 +46,8 @@
 // It implements the Common Federation API, versions 1 and 2, and the slice authority of
 // ProtoGENI.
 //
+// Members and operators see the site's pages by a session, which a link begins once (session.go).
+//
 // # Decisions
 //
 //   - slices are never deleted or shortened before their end, since credentials are valid until
@@ -49,4 +55,10 @@
 //   - a member's name and email are visible to those who share a slice or project that the member
 //     has accepted. The API has no call for that, so the first work in it counts: [Membership].
 //   - the names of removed members are not given again, for the same reason: [Member].
+//   - those who teach a project that an operator has created are ADMIN of each slice of it while they teach it. So they
+//     see and help its nodes with a credential, as any partner does, and no student takes that away: [Class].
+//   - the LEAD of such a project may sign in the students whom the operator has put into it, since students lose
+//     their links during a lesson: [Authority.LinkFor].
+//   - the request of a project has a bucket of its own, and a lookup returns it only if the option
+//     filter names it, since it has up to 1 MiB: [Authority.SetRequest].
 package authority

@@ -195,6 +195,11 @@ func (c *call) applyChange(t *tx, g *group, x membershipChange, relations relati
 			return err
 		}
 	}
+	if i >= 0 && !isTeacher(x.role) {
+		if err := keepTeacher(t, g.URN, x.member); err != nil {
+			return err
+		}
+	}
 	switch {
 	case x.add && i >= 0 && g.Members[i].Role != x.role:
 		return refuse(Duplicate, "%s is a member already, with the role %s; use members_to_change", x.member, g.Members[i].Role)

@@ -44,16 +44,30 @@ func indexSlice(t *tx, old, s Slice) error {
 // endKey orders times as texts.
 func endKey(end time.Time) string { return end.UTC().Format(time.RFC3339) }
 
+// putProject writes a project and its index. It adds a member who newly teaches it to its slices.
 func putProject(t *tx, p Project) error {
 	old, _, err := get[Project](t, projects, p.URN.Key())
 	if err != nil {
 		return err
 	}
-	return errors.Join(indexMembers(t, &old.group, &p.group), put(t, projects, p.URN.Key(), p))
+	err = errors.Join(indexMembers(t, &old.group, &p.group), put(t, projects, p.URN.Key(), p))
+	isNew := func(m Membership) bool { return isTeacher(m.Role) && !isTeacher(old.roleOf(m.Member)) }
+	if !p.ByOperator || !slices.ContainsFunc(p.Members, isNew) {
+		return err
+	}
+	for _, key := range following(t, slicesOfProject, math.MaxInt, p.URN.Key()) {
+		s, _, failed := get[Slice](t, sliceRecords, key)
+		if err = errors.Join(err, failed); err != nil {
+			return err
+		}
+		s.addTeachers(t, p)
+		err = putSlice(t, s)
+	}
+	return err
 }
 
 func removeProject(t *tx, p Project) error {
-	return errors.Join(indexMembers(t, &p.group, &group{}), remove(t, projects, p.URN.Key()))
+	return errors.Join(indexMembers(t, &p.group, &group{}), remove(t, projects, p.URN.Key()), remove(t, requests, p.URN.Key()))
 }
 
 // indexMembers writes what differs between old and g, which may have 1,000 members.

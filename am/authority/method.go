@@ -40,6 +40,7 @@ var (
 		"get_credentials": {args: "UCO", changes: true, run: getUserCredentials},
 		"patchbay_server": {args: "", anyone: true, run: serverCertificates},
 		"patchbay_accept": {args: "X", anyone: true, changes: true, run: acceptInvitation},
+		"patchbay_link":   {args: "", changes: true, run: signInLink},
 	})
 	objectMethods = map[string]method{
 		"create": {args: "TCO", changes: true, run: create},

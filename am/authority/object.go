@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,7 +51,11 @@ const (
 	typeBoolean = "BOOLEAN"
 	typeEmail   = "EMAIL"
 	typeKey     = "KEY"
+	typeRequest = "REQUEST" // a STRING of up to MaxRequest bytes
 )
+
+// shownTypes are the types that get_version shows for types of this program.
+var shownTypes = map[string]string{typeName: typeString, typeRequest: typeString}
 
 // field is one field of an object, as get_version describes it.
 type field struct {
@@ -148,8 +153,24 @@ func parseURN(name, s, kind string) (urn.URN, error) {
 // aliases are names of fields that geni-lib sends.
 var aliases = map[string]string{"PROJECT_DESC": "PROJECT_DESCRIPTION"}
 
-// maxText limits a text that a member sets, in bytes.
-const maxText = 1000
+// Limits of a text that a member sets, in bytes.
+const (
+	maxText = 1000
+	maxKey  = 16 * maxText
+	// MaxRequest is for the request of a project.
+	MaxRequest = 1 << 20
+)
+
+// limitOf returns the limit for a field of a type, and whether it may have several lines and invisible characters.
+func limitOf(kind string) (limit int, isDocument bool) {
+	switch kind {
+	case typeKey:
+		return maxKey, true
+	case typeRequest:
+		return MaxRequest, true
+	}
+	return maxText, false
+}
 
 // readFields returns the option fields of a create or update call, checked. isSettable reports
 // whether a client may set the field.
@@ -176,10 +197,11 @@ func (o *object) readFields(options xmlrpc.Struct, isSettable func(field) bool) 
 		}
 		if x.kind != typeTime && x.kind != typeBoolean {
 			s, ok := xmlrpc.AsString(m.Value)
-			if limit := maxText * map[bool]int{true: 16, false: 1}[x.kind == typeKey]; !ok || len(s) > limit {
+			limit, isDocument := limitOf(x.kind)
+			if !ok || len(s) > limit {
 				return nil, refuse(Argument, "%s must be a text of at most %d bytes", name, limit)
 			}
-			if i := strings.IndexFunc(s, isHidden); i >= 0 && x.kind != typeKey && !strings.HasSuffix(name, "_DESCRIPTION") {
+			if i := strings.IndexFunc(s, isHidden); i >= 0 && !isDocument && !strings.HasSuffix(name, "_DESCRIPTION") {
 				return nil, refuse(Argument, "%s contains the invisible character %+q; remove it", name, []rune(s[i:])[0])
 			}
 		}
@@ -394,7 +416,7 @@ func (o *object) dictionary(rows []row) xmlrpc.Struct {
 // because jFed knows only two values.
 func (o *object) describe() (s xmlrpc.Struct) {
 	for _, f := range o.fields {
-		d := xmlrpc.Struct{{Name: "OBJECT", Value: o.name}, {Name: "TYPE", Value: strings.Replace(f.kind, typeName, typeString, 1)}}
+		d := xmlrpc.Struct{{Name: "OBJECT", Value: o.name}, {Name: "TYPE", Value: cmp.Or(shownTypes[f.kind], f.kind)}}
 		if f.create != "" {
 			d = append(d, xmlrpc.Member{Name: "CREATE", Value: f.create})
 		}

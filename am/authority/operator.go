@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -9,8 +10,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// Remove removes a member. Their slices remain. The aggregates of other sites accept their
-// credentials until these expire.
+// Remove removes a member, and ends their sessions and links. Their slices remain. The aggregates of
+// other sites accept their credentials until these expire.
 func (a *Authority) Remove(name string, now time.Time) error {
 	return a.store.update(func(t *tx) error {
 		m, err := a.member(t, name)
@@ -22,6 +23,9 @@ func (a *Authority) Remove(name string, now time.Time) error {
 			err = errors.Join(err, removeKey(t, k))
 		}
 		if err != nil {
+			return err
+		}
+		if _, err := endAccess(t, m.URN.Key(), links, sessions); err != nil {
 			return err
 		}
 		m.Removed = now.UTC()
@@ -131,7 +135,7 @@ func (a *Authority) SetRole(slice, name string, role Role) error {
 		case role == "":
 			s.Members = append(s.Members[:i:i], s.Members[i+1:]...)
 		case i < 0:
-			s.Members = append(s.Members, Membership{m.URN, role, true})
+			s.Members = append(s.Members, Membership{Member: m.URN, Role: role, Accepted: true})
 		default:
 			s.Members[i].Role = role
 		}
@@ -144,7 +148,7 @@ func (a *Authority) SetRole(slice, name string, role Role) error {
 
 // AddProject makes a member the LEAD of a project. It creates a missing project; then isNew is true.
 func (a *Authority) AddProject(name, lead string, now time.Time) (isNew bool, err error) {
-	if err := checkProjectName(name); err != nil {
+	if err := CheckProject(name); err != nil {
 		return false, err
 	}
 	u := urn.URN{Authority: a.URN().Authority, Type: urn.Project, Name: name}
@@ -162,17 +166,56 @@ func (a *Authority) AddProject(name, lead string, now time.Time) (isNew bool, er
 			p.ByOperator = true
 		}
 		if i := p.index(m.URN); i >= 0 {
-			p.Members[i] = Membership{m.URN, Lead, true}
+			p.Members[i] = Membership{Member: m.URN, Role: Lead, Accepted: true}
 		} else {
-			p.Members = append(p.Members, Membership{m.URN, Lead, true})
+			p.Members = append(p.Members, Membership{Member: m.URN, Role: Lead, Accepted: true})
 		}
 		return putProject(t, p)
 	})
 	return isNew, err
 }
 
-// RemoveProject removes a project whose slices have all expired.
-func (a *Authority) RemoveProject(name string, now time.Time) error {
+// AddMembers adds members to a project with a role, and returns how many were added. Members who are in the project
+// keep their roles.
+func (a *Authority) AddMembers(project string, names []string, role Role) (added int, err error) {
+	if !slices.Contains(Roles, role) {
+		return 0, refuse(Argument, "there is no role %q; the roles are LEAD, ADMIN, MEMBER and AUDITOR", role)
+	}
+	err = a.changeProject(project, func(t *tx, p Project) error {
+		for _, name := range names {
+			m, err := a.member(t, name)
+			if err != nil {
+				return err
+			}
+			if p.index(m.URN) < 0 {
+				p.Members = append(p.Members, Membership{Member: m.URN, Role: role, Accepted: true, ByOperator: true})
+				added++
+			}
+		}
+		if len(p.Members) > maxGroup {
+			return refuse(Argument, "%s would have %d members, more than %d", p.URN, len(p.Members), maxGroup)
+		}
+		return putProject(t, p)
+	})
+	return added, err
+}
+
+// SetRequest sets the request of a project, which its members start in a slice of their own. It returns false if the
+// project keeps another one, which its teacher may have stored.
+func (a *Authority) SetRequest(project string, text []byte) (isSet bool, err error) {
+	err = a.changeProject(project, func(t *tx, p Project) error {
+		if present := t.Bucket([]byte(requests)).Get([]byte(p.URN.Key())); present != nil {
+			isSet = bytes.Equal(present, text)
+			return nil
+		}
+		isSet = true
+		return putRequest(t, p, string(text))
+	})
+	return isSet && err == nil, err
+}
+
+// changeProject passes a project to f in a transaction.
+func (a *Authority) changeProject(name string, f func(*tx, Project) error) error {
 	u := urn.URN{Authority: a.URN().Authority, Type: urn.Project, Name: name}
 	return a.store.update(func(t *tx) error {
 		p, ok, err := get[Project](t, projects, u.Key())
@@ -182,6 +225,13 @@ func (a *Authority) RemoveProject(name string, now time.Time) error {
 		case !ok:
 			return refuse(Argument, "there is no project %s of %s", name, a.URN().Authority)
 		}
+		return f(t, p)
+	})
+}
+
+// RemoveProject removes a project whose slices have all expired.
+func (a *Authority) RemoveProject(name string, now time.Time) error {
+	return a.changeProject(name, func(t *tx, p Project) error {
 		if err := checkUnused(t, p, now); err != nil {
 			return err
 		}

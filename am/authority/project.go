@@ -1,14 +1,20 @@
 package authority
 
 import (
+	"bytes"
+	"errors"
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"patchbay/am/api"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/display"
 	"patchbay/am/urn"
 )
@@ -25,6 +31,7 @@ var projectObject = object{
 		{name: "PROJECT_CREATION", kind: typeTime},
 		{name: "PROJECT_EXPIRATION", kind: typeTime, create: allowed, update: true},
 		{name: "PROJECT_EXPIRED", kind: typeBoolean, match: true},
+		{name: fieldRequest, kind: typeRequest, update: true},
 	},
 	rows:   projectRows,
 	create: createProject,
@@ -32,13 +39,58 @@ var projectObject = object{
 	remove: deleteProject,
 }
 
-func projectRows(c *call, _ conditions, yield func(row)) (err error) {
+// fieldRequest is the request that members of a project start in a slice of their own. A lookup returns it if the
+// option filter names it.
+const fieldRequest = "_PATCHBAY_REQUEST"
+
+// maxRequests limits the requests in one answer, in bytes.
+const maxRequests = 4 * MaxRequest
+
+func projectRows(c *call, match conditions, yield func(row)) (err error) {
+	filter, _ := c.object.readFilter(c.options)
+	size := 0
 	for _, p := range each[Project](c.groups(projects, &err), &err) {
-		if may(objectProject, actLookup, p.relationTo(c.caller), p.URN) == nil {
-			yield(rowOfProject(p, c.now))
+		if may(objectProject, actLookup, p.relationTo(c.caller), p.URN) != nil {
+			continue
 		}
+		r := rowOfProject(p, c.now)
+		if slices.Contains(filter, fieldRequest) && match.areMet(r) {
+			text, err := c.authority.requestOf(p.URN)
+			if err != nil {
+				return err
+			}
+			if size += len(text); size > maxRequests {
+				return refuse(Argument, "the requests of these projects have more than %d bytes; name fewer projects in the option match", maxRequests)
+			}
+			if len(text) > 0 {
+				r.values[fieldRequest] = string(text)
+			}
+		}
+		yield(r)
 	}
 	return err
+}
+
+// requestOf returns the request of a project; nil for none.
+func (a *Authority) requestOf(project urn.URN) (text []byte, err error) {
+	err = a.store.view(func(t *tx) error {
+		text = bytes.Clone(t.Bucket([]byte(requests)).Get([]byte(project.Key())))
+		return nil
+	})
+	return text, err
+}
+
+// putRequest writes the request of a project. An empty text removes it.
+func putRequest(t *tx, p Project, text string) error {
+	switch {
+	case text == "":
+		return remove(t, requests, p.URN.Key())
+	case len(text) > MaxRequest:
+		return refuse(Argument, "the request has %d bytes, more than %d", len(text), MaxRequest)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r", r) }):
+		return refuse(Argument, "the request is not a text in UTF-8")
+	}
+	return t.Bucket([]byte(requests)).Put([]byte(p.URN.Key()), []byte(text))
 }
 
 func rowOfProject(p Project, now time.Time) row {
@@ -47,7 +99,8 @@ func rowOfProject(p Project, now time.Time) row {
 	return r
 }
 
-func checkProjectName(name string) error {
+// CheckProject fails for a name that no project can have.
+func CheckProject(name string) error {
 	if !projectName.MatchString(name) {
 		return refuse(Argument, "%q cannot name a project: write a letter, then up to 31 letters, digits or hyphens", display.Cut(name, 80))
 	}
@@ -61,7 +114,7 @@ func newProject(u urn.URN, now time.Time) Project {
 
 func createProject(c *call, f fields) (row, error) {
 	name := f.text("PROJECT_NAME")
-	if err := checkProjectName(name); err != nil {
+	if err := CheckProject(name); err != nil {
 		return row{}, err
 	}
 	expires, err := f.time("PROJECT_EXPIRATION")
@@ -72,7 +125,7 @@ func createProject(c *call, f fields) (row, error) {
 		return row{}, refuse(Argument, "the expiry %s is in the past", api.FormatTime(expires))
 	}
 	p := newProject(urn.URN{Authority: c.authority.URN().Authority, Type: urn.Project, Name: name}, c.now)
-	p.Description, p.Expires, p.Members = f.text("PROJECT_DESCRIPTION"), expires, []Membership{{c.caller, Lead, true}}
+	p.Description, p.Expires, p.Members = f.text("PROJECT_DESCRIPTION"), expires, []Membership{{Member: c.caller, Role: Lead, Accepted: true}}
 	err = c.update(func(t *tx) error {
 		have, ok, err := get[Project](t, projects, p.URN.Key())
 		led := slices.DeleteFunc(groupsOf(t, c.caller, projects), func(key string) bool { return !leads(t, c.caller, key) })
@@ -111,6 +164,7 @@ func updateProject(c *call, name string, f fields) error {
 		return err
 	}
 	_, hasDescription := f["PROJECT_DESCRIPTION"]
+	_, hasRequest := f[fieldRequest]
 	return c.update(func(t *tx) error {
 		p, err := c.project(t, name, actUpdate)
 		if err != nil {
@@ -122,7 +176,11 @@ func updateProject(c *call, name string, f fields) error {
 		if hasDescription {
 			p.Description = f.text("PROJECT_DESCRIPTION")
 		}
-		return putProject(t, p)
+		if hasRequest {
+			text, _ := xmlrpc.AsString(f[fieldRequest])
+			err = putRequest(t, p, text)
+		}
+		return errors.Join(err, putProject(t, p))
 	})
 }
 

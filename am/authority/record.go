@@ -61,6 +61,9 @@ type Membership struct {
 	// Accepted means that the member has created the slice or project or worked in it, or that an
 	// operator has added them. The other members see the name and email of such a member.
 	Accepted bool `json:",omitempty"`
+	// ByOperator means that an operator has put the member into a project. Then the LEAD of the project can sign
+	// them in; see Authority.LinkFor.
+	ByOperator bool `json:",omitempty"`
 }
 
 // group holds the fields that slices and projects share.

@@ -34,6 +34,9 @@ type Config struct {
 	ServerCertificates func() ([][]byte, error)
 	// Invite allows new members to accept invitations.
 	Invite bool
+	// PagesURL returns the URL of the site's pages, without a slash at the end; "" if there are none.
+	// Nil means that there are none.
+	PagesURL func() string
 	// SoftwareVersion is returned by get_version.
 	SoftwareVersion string
 	// Now returns the current time. Nil means time.Now.

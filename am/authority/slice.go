@@ -100,7 +100,7 @@ func createSlice(c *call, f fields) (row, error) {
 	return rowOfSlice(s, c.now), err
 }
 
-// createSlice creates a slice with the caller as LEAD. project and expires may be zero.
+// createSlice creates a slice with the caller as LEAD, and those who teach its project as ADMIN. project and expires may be zero.
 func (c *call) createSlice(name string, project urn.URN, description string, expires time.Time) (s Slice, err error) {
 	if err := trial.CheckSlice(name); err != nil {
 		return s, refuse(Argument, "%v", err)
@@ -130,7 +130,8 @@ func (c *call) createSlice(name string, project urn.URN, description string, exp
 		if s, err = c.authority.newSlice(t, u, project, c.now); err != nil {
 			return err
 		}
-		s.Description, s.Expires, s.Members = description, expires, []Membership{{c.caller, Lead, true}}
+		s.Description, s.Expires, s.Members = description, expires, []Membership{{Member: c.caller, Role: Lead, Accepted: true}}
+		s.addTeachers(t, p)
 		return putSlice(t, s)
 	})
 	return s, err

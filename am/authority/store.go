@@ -48,9 +48,19 @@ const (
 	sliversOf       bucket = "slivers_of_member" // creator, slice, sliver
 )
 
+// Sign-ins to the pages, and requests of projects. Databases of earlier versions lack these.
+const (
+	links    bucket = "links"
+	sessions bucket = "sessions"
+	accessOf bucket = "access_of_owner" // member or operator, links or sessions, hash
+	requests bucket = "requests"        // of projects
+)
+
 var (
-	records = []bucket{members, keys, sliceRecords, certificates, projects, sliverInfos, invitations}
-	indexes = []bucket{memberships, keysOfMember, slicesOfProject, ends, slicesByEnd, sliversOf}
+	records    = []bucket{members, keys, sliceRecords, certificates, projects, sliverInfos, invitations}
+	indexes    = []bucket{memberships, keysOfMember, slicesOfProject, ends, slicesByEnd, sliversOf}
+	accesses   = []bucket{links, sessions, accessOf}
+	allBuckets = slices.Concat(records, indexes, accesses, []bucket{requests})
 )
 
 // store is the open database. One process has it open at a time.
@@ -67,8 +77,8 @@ type tx struct {
 	decoded int64
 }
 
-// openStore opens the database, and creates the buckets that a new or interrupted one lacks. It
-// migrates the database of an earlier version, which has no indexes.
+// openStore opens the database, and creates the buckets that it lacks. It migrates the database of an
+// earlier version that has no indexes.
 func openStore(path string) (s *store, err error) {
 	// The owner of the folder gets the file, also if root runs the program.
 	err = file.AsOwner(filepath.Dir(path), func() (err error) { s, err = openFile(path, false); return err })
@@ -77,17 +87,21 @@ func openStore(path string) (s *store, err error) {
 	}
 	complete := true
 	err = s.view(func(t *tx) error {
-		for _, b := range slices.Concat(records, indexes) {
+		for _, b := range allBuckets {
 			complete = complete && t.Bucket([]byte(b)) != nil
 		}
 		return nil
 	})
 	if err == nil && !complete {
 		err = s.update(func(t *tx) error {
-			for _, b := range slices.Concat(records, indexes) {
+			hasIndexes := t.Bucket([]byte(memberships)) != nil
+			for _, b := range allBuckets {
 				if _, err := t.CreateBucketIfNotExists([]byte(b)); err != nil {
 					return err
 				}
+			}
+			if hasIndexes {
+				return nil
 			}
 			return migrate(t)
 		})

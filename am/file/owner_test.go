@@ -130,7 +130,7 @@ func TestAsWritesAsTheOwner(t *testing.T) {
 	}
 }
 
-func TestAsGivesTheErrorOfItsFunction(t *testing.T) {
+func TestAsReturnsTheErrorOfItsFunction(t *testing.T) {
 	bad := errors.New("bad")
 	for _, dir := range []string{filepath.Join(tree(t), "one"), t.TempDir()} {
 		if err := AsOwner(dir, func() error { return bad }); err != bad {

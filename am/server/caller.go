@@ -12,6 +12,7 @@ import (
 type peer struct {
 	conn       net.Conn
 	tracked    *trackedConn // nil if the listener is not limited
+	chain      [][]byte     // of a caller in this process; nil for a connection
 	caller     string       // from Options.CallerName; "" for an untrusted caller
 	identified time.Time    // when Options.CallerName was last called
 	cert       *certificate // the first certificate of the chain; nil if there is no chain
@@ -28,7 +29,7 @@ func (s *Server) peer(ctx context.Context) (p *peer, chain [][]byte) {
 	p, _ = ctx.Value(peerKey{}).(*peer)
 	if p == nil {
 		p = new(peer)
-	} else if s.opt.Chain != nil {
+	} else if chain = p.chain; chain == nil && s.opt.Chain != nil {
 		chain = s.opt.Chain(p.conn)
 	}
 	if p.cert == nil && len(chain) > 0 {

@@ -102,7 +102,7 @@ func (s *story) in() string {
 	return fmt.Sprint(names)
 }
 
-func TestWhoGivesWay(t *testing.T) {
+func TestFullGateClosesTheLongestWaitingConnection(t *testing.T) {
 	for _, tt := range []struct {
 		rule                            string
 		max, perAddress, perCertificate int
@@ -152,7 +152,7 @@ func TestWhoGivesWay(t *testing.T) {
 
 // After any sequence of events a gate counts exactly the open connections, and it keeps nothing
 // about closed ones.
-func TestGateCountsWhatThereIs(t *testing.T) {
+func TestGateCountsOpenConnections(t *testing.T) {
 	const max, perAddress, perCertificate = 20, 6, 4
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -230,7 +230,7 @@ func (s *scripted) Accept() (net.Conn, error) {
 func (s *scripted) Close() error { close(s.closed); return nil }
 func (*scripted) Addr() net.Addr { return &net.TCPAddr{} }
 
-func TestAcceptGoesOnWhenItMay(t *testing.T) {
+func TestAcceptContinuesBelowTheLimit(t *testing.T) {
 	failed := func(errno syscall.Errno) error {
 		return &net.OpError{Op: "accept", Err: &net.OpError{Err: errno}}
 	}
@@ -267,7 +267,7 @@ func TestAcceptGoesOnWhenItMay(t *testing.T) {
 }
 
 // The kernel buffers little for a peer that does not read.
-func TestKernelTakesLittle(t *testing.T) {
+func TestKernelBuffersAreSmall(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

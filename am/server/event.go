@@ -33,6 +33,7 @@ type event struct {
 	unsent   error  // the reason why the answer could not be sent
 	limit    string // the exceeded limit, if the answer was SERVERBUSY
 	caller   string // from Options.CallerName; "" for an untrusted caller
+	internal bool   // the call is of this process
 }
 
 // isUntrusted reports whether neither the server nor the API knows the caller by a trusted
@@ -153,6 +154,9 @@ func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 		}
 	case a.Code == am.ServerError, a.Code == am.DBError, a.Code == am.RPCError:
 		level = slog.LevelError
+	}
+	if e.internal && !a.Changes && level == slog.LevelInfo {
+		level = slog.LevelDebug
 	}
 	return level, "call", attrs
 }

@@ -34,7 +34,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	t, refused := s.route(r)
 	e.target = t
 	p, chain := s.peer(r.Context())
-	e.caller = p.caller
+	e.caller, e.internal = p.caller, p.chain != nil
 	if refused == nil {
 		refused = s.call(w, r, p, chain, &e)
 	}

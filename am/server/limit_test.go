@@ -22,7 +22,7 @@ import (
 )
 
 // party is a server that identifies peers by their address: 127.0.0.2 to 127.0.0.9 are known
-// callers, each named by its address, and all others are strangers.
+// callers, each named by its address, and all others are unknown.
 type party struct {
 	*server.Server
 	t    *testing.T
@@ -173,9 +173,7 @@ func TestBusyIsLoggedSeldom(t *testing.T) {
 	if line["limit"] != "max_calls_per_caller" || line["caller"] != "127.0.0.2" || line["times"] != 1.0 || !strings.HasPrefix(fmt.Sprint(line["remote"]), "127.0.0.2:") {
 		t.Errorf("the line tells %v", line)
 	}
-	p.log.mu.Lock()
-	n := strings.Count(p.log.buf.String(), "\n")
-	p.log.mu.Unlock()
+	n := strings.Count(p.log.String(), "\n")
 	if n != 1 {
 		t.Errorf("%d lines for 20 calls", n)
 	}
@@ -301,7 +299,7 @@ func TestCallOutlivesTheTimeOfItsBody(t *testing.T) {
 	all.Wait()
 }
 
-func TestFloodOfOneAddressEndsItsOwn(t *testing.T) {
+func TestFloodOfOneAddressClosesItsOwnConnections(t *testing.T) {
 	p := newParty(t, server.Config{MaxConnections: 10, MaxConnectionsPerAddress: 5}, double{})
 	good := p.dial("127.0.0.2")
 	if got := ask(t, good, "call"); got != "v3 call" {
@@ -321,9 +319,7 @@ func TestFloodOfOneAddressEndsItsOwn(t *testing.T) {
 	if got := ask(t, p.dial("127.0.0.3"), "call"); got != "v3 call" {
 		t.Errorf("a new good connection: %q", got)
 	}
-	p.log.mu.Lock()
-	defer p.log.mu.Unlock()
-	if n := strings.Count(p.log.buf.String(), `"limit":"max_connections_per_address","from":"127.0.0.11/32"`); n != 1 {
+	if n := strings.Count(p.log.String(), `"limit":"max_connections_per_address","from":"127.0.0.11/32"`); n != 1 {
 		t.Errorf("%d lines tell of the flood, want 1", n)
 	}
 }
@@ -364,9 +360,9 @@ func TestConnectionsOfOneCertificate(t *testing.T) {
 	}
 }
 
-// TestStrangersShareLines sends requests of all kinds. Only those of a known caller get a log
+// TestUnknownCallersShareLogLines sends requests of all kinds. Only those of a known caller get a log
 // line each.
-func TestStrangersShareLines(t *testing.T) {
+func TestUnknownCallersShareLogLines(t *testing.T) {
 	const times = 20
 	p := newParty(t, server.Config{}, double{})
 	for _, from := range []string{"127.0.0.1", "127.0.0.2"} {
@@ -384,7 +380,7 @@ func TestStrangersShareLines(t *testing.T) {
 	}
 	lines := map[string]int{}
 	counted := 0
-	for text := range strings.Lines(p.log.buf.String()) {
+	for text := range strings.Lines(p.log.String()) {
 		var line struct {
 			Remote, From string
 			Times        int
@@ -465,7 +461,7 @@ func TestPanicAnywhereNamesTheRequest(t *testing.T) {
 
 // Connections in every state end with the server. Calls that do not end in time are cancelled
 // and have ended when Shutdown returns.
-func TestShutdownLeavesNothing(t *testing.T) {
+func TestShutdownEndsAllConnections(t *testing.T) {
 	over := make(chan bool, 1)
 	p := newParty(t, server.Config{}, double{func(ctx context.Context, _ int, r api.Request) api.Response {
 		if string(r.Body) == "stay" {

@@ -39,7 +39,8 @@ type target struct {
 // route returns what a request calls, and the HTTP error of a request that is not a call.
 func (s *Server) route(r *http.Request) (t target, refused *refusal) {
 	t = target{version: versionOf(r.URL.Path), maxBody: s.config.MaxBody}
-	if s.opt.Authority != nil {
+	p, _ := r.Context().Value(peerKey{}).(*peer)
+	if s.opt.Authority != nil && (!s.opt.AuthorityInProcess || p != nil && p.chain != nil) {
 		if t.service = s.opt.Authority.Name(r.URL.Path); t.service != "" {
 			t.maxBody = min(t.maxBody, maxAuthorityBody)
 		}
@@ -61,7 +62,7 @@ func (s *Server) route(r *http.Request) (t target, refused *refusal) {
 
 func (s *Server) urls() string {
 	text := fmt.Sprintf("Version 3 of the API is at %[1]s/am/3.0 and version 2 at %[1]s/am/2.0.", s.opt.PublicURL)
-	if s.opt.Authority != nil {
+	if s.opt.Authority != nil && !s.opt.AuthorityInProcess {
 		text += fmt.Sprintf(" The authority is at %[1]s/ch/2, %[1]s/sa/2 and %[1]s/ma/2.", s.opt.PublicURL)
 	}
 	return text

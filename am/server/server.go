@@ -36,8 +36,10 @@ type Authority interface {
 // packages.
 type Options struct {
 	API API
-	// Authority is nil if the site serves none.
-	Authority Authority
+	// Authority is nil if the site has none. If AuthorityInProcess is true, only calls of this process
+	// (see Server.InProcess) reach it.
+	Authority          Authority
+	AuthorityInProcess bool
 	// Log receives one line per request. The requests of untrusted callers from one address
 	// within a minute share a line.
 	Log *slog.Logger
@@ -94,6 +96,7 @@ type Server struct {
 	admin   *http.Server
 	remote  *http.Server // health and metrics for other hosts
 	socket  *http.Server
+	pages   *http.Server
 	limiter *connLimiter
 	calls   chan struct{} // one element per call in progress
 	// authorityCalls has one element per call of the authority in progress.
@@ -108,7 +111,13 @@ type Server struct {
 	answers          *answerMemory
 	throttle         logThrottle
 	metrics          *metrics
-	active           atomic.Int64 // requests in ServeHTTP
+	active           atomic.Int64 // requests in ServeHTTP, and for pages
+
+	streaming   sync.Mutex     // guards streams and streamCount
+	streams     map[string]int // open streams of events by caller
+	streamCount int
+	serving     context.Context // ends when Shutdown begins
+	endStreams  context.CancelFunc
 }
 
 // New returns a server that is not listening yet.
@@ -131,6 +140,7 @@ func New(c Config, o Options) *Server {
 		changes: newRates(c.MaxChangesPerMinute, c.MaxChangesBurst),
 		bodies:  bodies{budget.New(c.MaxBodies, c.MaxBody)},
 		answers: newAnswerMemory(c.MaxAnswers, c.MaxAnswers/budget.ShareDivisor),
+		streams: map[string]int{},
 	}
 	s.limiter = newConnLimiter(c.MaxConnections, c.MaxConnectionsPerAddress, c.MaxConnectionsPerCertificate, s.connectionClosed)
 	s.metrics = newMetrics(o, s.limiter)
@@ -142,18 +152,25 @@ func New(c Config, o Options) *Server {
 		IdleTimeout:       c.IdleTimeout,
 		MaxHeaderBytes:    c.MaxHeader,
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, peerKey{}, &peer{conn: c, tracked: trackedConnOf(c)})
-		},
-		ConnState: func(c net.Conn, now http.ConnState) {
-			if in := trackedConnOf(c); in != nil && now == http.StateIdle {
-				s.limiter.endCall(in)
-			}
-		},
+		ConnContext:       withPeer,
+		ConnState:         s.endIdleCall,
 	}
+	s.pages = s.newPageServer()
+	s.serving, s.endStreams = context.WithCancel(context.Background())
 	s.admin, s.socket, s.remote = s.localServer(s.AdminHandler()), s.localServer(s.SocketHandler()), s.localServer(s.remoteHandler())
 	s.remote.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // any host can cause lines about failed handshakes
 	return s
+}
+
+func withPeer(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, peerKey{}, &peer{conn: c, tracked: trackedConnOf(c)})
+}
+
+// endIdleCall lets the limiter know that a connection has no call in progress.
+func (s *Server) endIdleCall(c net.Conn, now http.ConnState) {
+	if in := trackedConnOf(c); in != nil && now == http.StateIdle {
+		s.limiter.endCall(in)
+	}
 }
 
 // Limits of the local listeners. Their clients are few and send short requests.
@@ -220,9 +237,10 @@ func ignoreClosed(err error) error {
 // the connections of these calls and returns an error. The admin listener and the socket stay
 // open until the calls have ended, so that operators can observe them.
 func (s *Server) Shutdown(ctx context.Context) error {
-	err := s.http.Shutdown(ctx)
+	s.endStreams()
+	err := errors.Join(s.pages.Shutdown(ctx), s.http.Shutdown(ctx))
 	if err != nil {
-		err = errors.Join(err, s.http.Close(), s.awaitCalls())
+		err = errors.Join(err, s.pages.Close(), s.http.Close(), s.awaitCalls())
 	}
 	s.throttle.flush(true)
 	return errors.Join(err, s.admin.Close(), s.remote.Close(), s.socket.Close())

@@ -24,6 +24,7 @@ import (
 	"patchbay/am/api/xmlrpc"
 	"patchbay/am/server"
 	"patchbay/am/testkit/require"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/urn"
 )
 
@@ -45,24 +46,13 @@ func (d double) Serve(ctx context.Context, version int, r api.Request) api.Respo
 }
 
 // lines is a log that a test can read.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
+type lines struct{ wait.Buffer }
 
 func (l *lines) last(t *testing.T) map[string]any {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		l.mu.Lock()
-		text := strings.TrimSpace(l.buf.String())
-		l.mu.Unlock()
+		text := strings.TrimSpace(l.String())
 		if text != "" {
 			all := strings.Split(text, "\n")
 			var m map[string]any
@@ -255,7 +245,7 @@ func TestGzipOnlyWhenAsked(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCallIsRefusedByStatus(t *testing.T) {
+func TestRequestsThatAreNoCallsGetAStatus(t *testing.T) {
 	s := start(t, server.Config{MaxBody: 100, MaxHeader: 8 << 10}, double{})
 	if resp, body := do(t, "POST", s.url, strings.Repeat("x", 100)); resp.StatusCode != 200 {
 		t.Errorf("a body of exactly the limit: %d %s", resp.StatusCode, body)
@@ -300,7 +290,7 @@ func mustBeBusy(t *testing.T, body, why string) {
 	}
 }
 
-func TestOverloadSaysComeBack(t *testing.T) {
+func TestCallsBeyondTheLimitGetServerBusy(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
 	s := start(t, server.Config{MaxCalls: 1}, double{func(context.Context, int, api.Request) api.Response {
 		entered <- true
@@ -373,7 +363,7 @@ func TestRefusalIsLoggedOnce(t *testing.T) {
 	}
 }
 
-func TestOneLineTellsTheCall(t *testing.T) {
+func TestEachCallHasOneLogLine(t *testing.T) {
 	s := start(t, server.Config{}, double{func(_ context.Context, _ int, r api.Request) api.Response {
 		if string(bytes.Join(r.Chain, []byte(","))) != "leaf,issuer" {
 			t.Errorf("chain is %q", r.Chain)
@@ -403,7 +393,7 @@ func TestOneLineTellsTheCall(t *testing.T) {
 	}
 }
 
-func TestMetricsStayFew(t *testing.T) {
+func TestNumberOfMetricsIsBounded(t *testing.T) {
 	s := start(t, server.Config{}, double{func(_ context.Context, _ int, r api.Request) api.Response {
 		return api.Response{Body: []byte("ok"), Event: api.Event{Method: string(r.Body), Slivers: 2, Fault: string(r.Body) == "Renew"}}
 	}})
@@ -432,7 +422,7 @@ func TestMetricsStayFew(t *testing.T) {
 	}
 }
 
-func TestAdminTellsReadiness(t *testing.T) {
+func TestAdminReportsReadiness(t *testing.T) {
 	s := start(t, server.Config{}, double{})
 	for path, want := range map[string]string{"/healthz": "alive\n", "/readyz": "ready\n"} {
 		if resp, body := do(t, "GET", s.admin+path, ""); resp.StatusCode != 200 || body != want {

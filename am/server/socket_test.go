@@ -13,7 +13,7 @@ import (
 	"patchbay/am/server"
 )
 
-func TestSocketGivesManifests(t *testing.T) {
+func TestSocketReturnsManifests(t *testing.T) {
 	const sliver = "urn:publicid:IDN+example.org+sliver+s1"
 	var log lines
 	s := server.New(server.Config{}, server.Options{
@@ -70,7 +70,7 @@ func TestSocketGivesManifests(t *testing.T) {
 	}
 }
 
-func TestManifestsAreMadeFewAtATime(t *testing.T) {
+func TestConcurrentManifestsAreLimited(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
 	h := server.New(server.Config{}, server.Options{API: double{}, Log: slog.New(slog.DiscardHandler), Manifest: func(string) ([]byte, error) {
 		entered <- true

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestLinesAreFew limits the log lines of events that clients can cause any number of times, from
+// TestLogLinesAreLimited limits the log lines of events that clients can cause any number of times, from
 // any number of addresses.
-func TestLinesAreFew(t *testing.T) {
+func TestLogLinesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s logThrottle
 		var lines []string

@@ -38,7 +38,7 @@ func (p *party) dialNarrow(from string) net.Conn {
 
 // A small answer counts as a call of its caller until the kernel has its last byte. So the
 // connections of a caller who sends calls and reads nothing can be closed.
-func TestPeersThatReadNoSmallAnswersGiveWay(t *testing.T) {
+func TestUnreadSmallAnswersCountAsCalls(t *testing.T) {
 	const connections, most = 40, 10
 	var served atomic.Int64
 	small := bytes.Repeat([]byte("x"), 2<<10) // net/http's buffer takes it whole

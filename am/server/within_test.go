@@ -16,7 +16,7 @@ import (
 
 // Idle connections from this host to the admin socket close each other and do not keep requests
 // from being answered.
-func TestConnectionsWithinAreFew(t *testing.T) {
+func TestLocalConnectionsAreLimited(t *testing.T) {
 	const most = 32
 	for name, serve := range map[string]func(*server.Server, net.Listener) error{
 		"tcp": (*server.Server).ServeAdmin, "unix": (*server.Server).ServeSocket,

@@ -215,10 +215,10 @@ func bindFree(r *rspec.Request, v *inventory.Inventory, slice urn.URN) (binder.B
 	return binder.Bind(&binder.Request{Request: r, Slice: slice}, time.Time{}, time.Time{}, &binder.View{Inventory: v})
 }
 
-// TestWhatIsAdvertisedCanBeRequested copies a node from the advertisement of a random inventory
+// TestAdvertisedNodesCanBeRequested copies a node from the advertisement of a random inventory
 // into a request. If the node was advertised as available, the request gets that component and
 // those interfaces. Otherwise it is refused for lack of room only.
-func TestWhatIsAdvertisedCanBeRequested(t *testing.T) {
+func TestAdvertisedNodesCanBeRequested(t *testing.T) {
 	slice := urn.MustParse("urn:publicid:IDN+example.org+slice+s")
 	rapid.Check(t, func(t *rapid.T) {
 		v := parseInventory(t, randomInventory(t))

@@ -9,9 +9,9 @@ import (
 	"patchbay/inventory"
 )
 
-// TestSetInventoryTellsOfAPanic has a step of SetInventory panic. The new inventory is used, and
+// TestSetInventoryReturnsPanicsAsErrors has a step of SetInventory panic. The new inventory is used, and
 // the error says that the reload was not completed.
-func TestSetInventoryTellsOfAPanic(t *testing.T) {
+func TestSetInventoryReturnsPanicsAsErrors(t *testing.T) {
 	parse := func(name string) *inventory.Inventory {
 		v, err := inventory.Parse([]byte("provider: rack\nsliver_types: [{name: vm}]\ncomponents: [{name: "+name+", exclusive: true}]"), "inventory.yaml", "example.org")
 		if err != nil {

@@ -138,9 +138,9 @@ func TestFactsOfInterfaces(t *testing.T) {
 	}
 }
 
-// TestSliverInfoSaysReadyAsExoGENIDoes checks the words for states. GENI's readyToLogin.py
+// TestStateWordsOfSliverInfo checks the words for states. GENI's readyToLogin.py
 // --readyonly shows a node only if its state is "ready".
-func TestSliverInfoSaysReadyAsExoGENIDoes(t *testing.T) {
+func TestStateWordsOfSliverInfo(t *testing.T) {
 	s := &Service{cfg: Config{Inventory: inForce(testInventory(t)), ManifestExtensions: []string{SliverInfo}}}
 	for operational, want := range map[am.OperationalState]string{am.Ready: "ready", am.NotReady: "notready", am.PendingAllocation: "pending_allocation", am.Failed: "failed"} {
 		if f := s.nodeFacts(s.Inventory(), &am.Sliver{Status: am.Status{Allocation: am.Provisioned, Operational: operational}}); f.Sliver.State != want {
@@ -173,8 +173,8 @@ func TestGrantedFeaturesAreInTheManifest(t *testing.T) {
 	}
 }
 
-// TestRemarksAreFew checks that the answer to a large request stays short.
-func TestRemarksAreFew(t *testing.T) {
+// TestRemarksAreBounded checks that the answer to a large request stays short.
+func TestRemarksAreBounded(t *testing.T) {
 	var r remarks
 	for i := range 1000 {
 		r.add("node", fmt.Sprint("n", i), "", "says the same")

@@ -121,6 +121,7 @@ type Service struct {
 	shown   atomic.Pointer[availability]
 	showing sync.Mutex // held while shown is replaced
 	endings endings
+	free    freeCache
 }
 
 // New returns a Service for the opened store and the inventory of c.
@@ -244,6 +245,9 @@ func journal(cs *store.ChangeSet, v *store.View, g credentials.Grant, c Call, ev
 	}
 	for _, x := range slivers {
 		e.Slivers = append(e.Slivers, x.URN)
+		if event == "Allocate" || event == "CreateSliver" {
+			e.Types = append(e.Types, x.TypeText())
+		}
 	}
 	cs.Log(e)
 }

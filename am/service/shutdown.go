@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"patchbay/am"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/credentials"
@@ -35,22 +35,9 @@ func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.U
 		if len(live) == 0 {
 			return cs, noSlivers(slice)
 		}
-		rec.Shutdown, rec.ShutdownBy, rec.Serial = v.Now().UTC(), g.Caller(), rec.Serial+1
-		cs.PutSlice(rec)
-		for _, x := range live {
-			status, err := am.Next(x.Status, am.EventShutdown)
-			if err != nil {
-				return cs, err
-			}
-			if status != x.Status || x.Desired.On {
-				goal := am.GoalStop
-				if x.Status.Operational == am.PendingAllocation {
-					goal = am.GoalMake // the provider still creates the sliver, but does not start it
-				}
-				queueTask(&cs, v, &x, goal, c)
-			}
-			x.Status, x.Desired.On, x.Frozen = status, false, true
-			cs.PutSliver(x)
+		rec.ShutdownBy = g.Caller()
+		if err := lease.Shutdown(v, &cs, rec, live, c.Request); err != nil {
+			return cs, err
 		}
 		journal(&cs, v, g, c, "Shutdown", "", slice, live)
 		return cs, nil

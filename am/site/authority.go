@@ -24,39 +24,67 @@ func (c *Config) OpenAuthority() (*authority.Authority, error) {
 	return authority.Open(dir, filepath.Join(dir, AuthorityDir))
 }
 
-// openAuthority opens the trial authority, and returns the service for it; nil if the site serves
-// none. A read-only site serves no
-// authority, because the original site does.
-func (s *Site) openAuthority(siteClock *clock.Clock, auth *credentials.Authorizer) (*authority.Service, error) {
-	c := s.config
-	if !c.TrialAuthority.Serve || c.readOnly {
-		return nil, nil
-	}
+// EndSessionsAndLinks ends all sessions and links of the pages of a site that is not served. It returns false if the
+// site has no trial authority.
+func (c *Config) EndSessionsAndLinks() (bool, error) {
 	a, err := c.OpenAuthority()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, c.Origin.errorf("trial_authority.serve", "this site has no trial authority in %s; set serve: no", filepath.Join(filepath.Dir(c.Origin.File), AuthorityDir))
+		return false, nil
 	}
 	if err != nil {
-		return nil, err
+		return false, err
+	}
+	return true, errors.Join(a.EndSessionsAndLinks(), a.Close())
+}
+
+// openAuthority opens the trial authority of the site, if it has one, and creates its service. The
+// listener for clients serves it, besides the pages, only if trial_authority.serve is set. A read-only site opens none, because the
+// original site does.
+func (s *Site) openAuthority(siteClock *clock.Clock, auth *credentials.Authorizer) error {
+	c := s.config
+	if c.readOnly {
+		return nil
+	}
+	a, err := c.OpenAuthority()
+	switch isServed := c.TrialAuthority.Serve; {
+	case errors.Is(err, fs.ErrNotExist) && isServed:
+		return c.Origin.errorf("trial_authority.serve", "this site has no trial authority in %s; set serve: no", filepath.Join(filepath.Dir(c.Origin.File), AuthorityDir))
+	case errors.Is(err, fs.ErrNotExist):
+		if s.pages == nil {
+			return nil
+		}
+		if s.trialState, err = authority.OpenSessions(filepath.Dir(c.Origin.File)); err == nil {
+			s.onClose(s.trialState.Close)
+		}
+		return err
+	case err != nil && isServed:
+		return err
+	case err != nil:
+		s.log.Warn("the trial authority cannot be opened; pages are without members", "error", err)
+		return nil
+	case a.URN().Authority != c.Authority && isServed:
+		return errors.Join(a.Close(),
+			c.Origin.errorf("trial_authority.serve", "the trial authority is of %s, and the site is %s; set serve: no, or create a new site with init", a.URN().Authority, c.Authority))
+	case a.URN().Authority != c.Authority:
+		return a.Close()
 	}
 	s.onClose(a.Close)
-	if a.URN().Authority != c.Authority {
-		return nil, c.Origin.errorf("trial_authority.serve", "the trial authority is of %s, and the site is %s; set serve: no, or create a new site with init", a.URN().Authority, c.Authority)
-	}
 	s.trialState = a
-	return authority.New(a, authority.Config{
+	s.trial, err = authority.New(a, authority.Config{
 		Identify:           auth,
 		PublicURL:          s.PublicURL,
 		Manager:            s.inventory.Load().Manager,
 		Slivers:            s.sliversOf,
 		ServerCertificates: c.serverCertificates,
 		Invite:             c.TrialAuthority.Invite,
+		PagesURL:           s.PagesURL,
 		SoftwareVersion:    SoftwareVersion(),
 		Now:                siteClock.Now,
 	})
+	return err
 }
 
-// authority returns a nil interface if the site serves no authority.
+// authority returns a nil interface if the site has no authority.
 func (s *Site) authority() server.Authority {
 	if s.trial == nil {
 		return nil

@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"patchbay/am/authority"
+	"patchbay/am/site/operate"
 )
 
 // TestAuthorityOrders sends orders to the authority of a site that is served, and of one that is not.
@@ -26,7 +28,10 @@ func TestAuthorityOrders(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			serveAuthority(t, c, &authorityEndpoints{config: c, now: time.Now, served: state}, sent)
+			serveAuthority(t, c, &authorityEndpoints{
+				config: c, now: time.Now, served: state, operators: state, pagesURL: func() string { return "https://pages.example.org" },
+				record: func(operate.Note) error { return nil },
+			}, sent)
 			t.Cleanup(func() { state.Close() })
 		}
 		a, err := ConnectAuthority(t.Context(), c)
@@ -50,6 +55,13 @@ func TestAuthorityOrders(t *testing.T) {
 		if isNew, err := a.AddProject("course", "alice"); !isNew || err != nil {
 			t.Errorf("%s: a project: %v", name, err)
 		}
+		if n, err := a.AddMembers("course", []string{"alice"}, authority.PlainMember); n != 0 || err != nil {
+			t.Errorf("%s: %d members added twice: %v", name, n, err)
+		}
+		if isSet, err := a.SetRequest("course", bytes.Repeat([]byte("x"), 1<<20)); !isSet || err != nil {
+			t.Errorf("%s: the largest request: %t, %v", name, isSet, err)
+		}
+		testLinks(t, name, a, isServed)
 		for what, err := range map[string]error{
 			"a role that does not exist": a.SetRole("first", "alice", "OWNER"), "an unknown member": a.Remove("bob"), "the last LEAD": a.SetRole("first", "alice", ""),
 			"an unknown project": a.RemoveProject("none"),
@@ -68,6 +80,30 @@ func TestAuthorityOrders(t *testing.T) {
 		if err := BackUpAuthority(t.Context(), c, &backup); err != nil || !strings.Contains(backup.String(), "alice") {
 			t.Errorf("%s: a backup of %d bytes: %v", name, backup.Len(), err)
 		}
+	}
+}
+
+// testLinks: only a served site makes links, since its server has the pages.
+func testLinks(t *testing.T, name string, a *AuthorityClient, isServed bool) {
+	t.Helper()
+	member, err := a.Link("alice", time.Hour)
+	operator, operatorErr := a.admin.OperatorLink(t.Context())
+	if !isServed {
+		if !errors.Is(err, ErrNotServed) || !errors.Is(operatorErr, ErrNotServed) {
+			t.Errorf("%s: links of a member and an operator: %v, %v", name, err, operatorErr)
+		}
+	} else if prefix := "https://pages.example.org" + authority.SignInPath; err != nil || operatorErr != nil ||
+		!strings.HasPrefix(member.URL, prefix) || !strings.HasPrefix(operator.URL, prefix) || time.Until(member.Ends) < 50*time.Minute || time.Until(operator.Ends) > 20*time.Minute {
+		t.Errorf("%s: links: %+v, %v; %+v, %v", name, member, err, operator, operatorErr)
+	}
+	if second, err := a.Link("alice", time.Hour); isServed && (err != nil || second.URL != "") {
+		t.Errorf("%s: a link in place of one that has not expired: %v, %v", name, second, err)
+	}
+	if n, err := a.SignOut("alice"); n != 0 || err != nil {
+		t.Errorf("%s: %d sessions of alice ended: %v", name, n, err)
+	}
+	if _, err := a.admin.SignOutOperators(t.Context()); (err == nil) != isServed {
+		t.Errorf("%s: operators signed out: %v", name, err)
 	}
 }
 

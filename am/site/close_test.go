@@ -28,9 +28,9 @@ func TestCloseIsInReverseOrder(t *testing.T) {
 	}
 }
 
-// TestOpenThatFailsClosesWhatIsOpen checks that a site whose providers are in use leaves its port and
+// TestFailedOpenClosesItsParts checks that a site whose providers are in use leaves its port and
 // its store free.
-func TestOpenThatFailsClosesWhatIsOpen(t *testing.T) {
+func TestFailedOpenClosesItsParts(t *testing.T) {
 	dir := made(t)
 	c, err := ReadConfig(filepath.Join(dir, ConfigName))
 	if err != nil {

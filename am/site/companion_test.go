@@ -214,7 +214,7 @@ func TestServeKillsATestbedThatDoesNotEnd(t *testing.T) {
 	has(t, s.log.String(), "does not end and is killed")
 }
 
-func TestServeStartsNoTestbedThatItMayNot(t *testing.T) {
+func TestServeStartsNoSecondTestbedAndNoneWithoutRoot(t *testing.T) {
 	s := newStandIn(t, lasting)
 	s.root = false
 	s.start(t.Context())

@@ -34,6 +34,8 @@ type Config struct {
 	Admin string `yaml:"admin"`
 	// Metrics is the listener of /metrics, /readyz and /healthz for monitors on other hosts.
 	Metrics MetricsConfig `yaml:"metrics"`
+	// Web is the listener of the pages for browsers.
+	Web WebConfig `yaml:"web"`
 	// Keys are the server's certificates and private keys, one pair for each kind of key. Old
 	// clients need an RSA pair in addition to an ECDSA pair.
 	Keys []KeyPair `yaml:"keys"`
@@ -134,6 +136,22 @@ type MetricsConfig struct {
 	ClientCA string `yaml:"client_ca"`
 }
 
+// WebConfig is the listener of the pages for experimenters, teachers and operators. Members sign in
+// only at a site with a trial authority.
+type WebConfig struct {
+	// Listen is the address and port; "off" for none. The default has the host of the key listen, and
+	// its port + 2. On a loopback address without a certificate the pages use http, for this host or
+	// a proxy in front; otherwise they use TLS.
+	Listen string `yaml:"listen"`
+	// Certificate and Key are PEM files of a certificate that browsers accept. The default is the server's
+	// own certificate, for which browsers show a warning.
+	Certificate string `yaml:"certificate"`
+	Key         string `yaml:"key"`
+	// PublicURL is the URL of the pages for browsers, with the scheme, host and port that they show. Requests for another host
+	// are refused. The default has the host of the key public_url, and the port of Listen.
+	PublicURL string `yaml:"public_url"`
+}
+
 // TrialAuthorityConfig says what the server does for the site's own users and slices.
 type TrialAuthorityConfig struct {
 	// Serve answers the calls of the trial authority's clients: service registry at /ch/2, slice
@@ -230,7 +248,7 @@ func DefaultConfig() Config {
 }
 
 func (c *Config) resolve(dir string) {
-	paths := []*string{&c.Trusted, &c.Inventory, &c.Providers, &c.State, &c.Policy, &c.Maintenance, &c.Audit, &c.Metrics.TokenFile, &c.Metrics.ClientCA}
+	paths := []*string{&c.Trusted, &c.Inventory, &c.Providers, &c.State, &c.Policy, &c.Maintenance, &c.Audit, &c.Metrics.TokenFile, &c.Metrics.ClientCA, &c.Web.Certificate, &c.Web.Key}
 	for i := range c.Keys {
 		paths = append(paths, &c.Keys[i].Certificate, &c.Keys[i].Key)
 	}

@@ -17,7 +17,7 @@ import (
 
 const smallest = "authority: testbed.example.org\nkeys: [{certificate: a.pem, key: b.pem}]\n"
 
-func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
+func TestConfigErrorsHaveAPlace(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		want       string // parts of the error, separated by |
@@ -201,7 +201,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-func TestLogsTellUnitsAndLeaveOutWhatIsEmpty(t *testing.T) {
+func TestLogsHaveUnitsAndOmitEmptyValues(t *testing.T) {
 	for format, want := range map[string]string{
 		"json": `{"level":"INFO","msg":"call","task":"t1","took_seconds":0.004942,"last":{"after_seconds":90},"code":0}`,
 		"text": `level=INFO msg=call task=t1 took=4.942ms last.after=1m30s code=0`,
@@ -216,9 +216,9 @@ func TestLogsTellUnitsAndLeaveOutWhatIsEmpty(t *testing.T) {
 	}
 }
 
-// TestWhoMayReadAConfiguration checks that an error about missing permission names the users who
+// TestPermissionErrorNamesTheReaders checks that an error about missing permission names the users who
 // may read the file.
-func TestWhoMayReadAConfiguration(t *testing.T) {
+func TestPermissionErrorNamesTheReaders(t *testing.T) {
 	file := filepath.Join(t.TempDir(), ConfigName)
 	for err, want := range map[error]string{
 		fs.ErrPermission: file + ": cannot be read: permission denied; only the user 54321 and root may read it: name another site with --config, or put sudo before the command",

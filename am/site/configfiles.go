@@ -17,7 +17,7 @@ import (
 // checkFiles joins a *ConfigError for each file that does not exist.
 func (c *Config) checkFiles() error {
 	return errors.Join(c.CheckKeyFiles(), c.CheckFile("inventory", c.Inventory), c.CheckFolder("trusted", c.Trusted),
-		c.CheckFolder("providers", c.Providers), c.CheckState(), c.CheckAudit(), c.CheckMetrics())
+		c.CheckFolder("providers", c.Providers), c.CheckState(), c.CheckAudit(), c.CheckMetrics(), c.CheckWeb())
 }
 
 // CheckKeyFiles checks that the files of the server's certificates and private keys exist.

@@ -31,7 +31,7 @@ func TestNewConfigShowsTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.PublicURL, got.Admin, got.Metrics = want.PublicURL, want.Admin, want.Metrics // examples: the default depends on the host
+	got.PublicURL, got.Admin, got.Metrics, got.Web = want.PublicURL, want.Admin, want.Metrics, want.Web // examples: the default depends on the host
 	d, r := server.DefaultConfig(), rspec.DefaultLimits()
 	limits := LimitsConfig{server.Config{
 		MaxBody: d.MaxBody, MaxCallsPerCaller: d.MaxCallsPerCaller, MaxChangesBurst: d.MaxChangesBurst, MaxChangesPerMinute: d.MaxChangesPerMinute,

@@ -3,6 +3,7 @@ package site
 import (
 	"errors"
 	"net"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ func (c *Config) Validate() error {
 	}
 	c.validateAddresses(wrong)
 	c.validateMetrics(wrong)
+	c.Web.validate(wrong)
 	c.validateFiles(wrong)
 	c.validateCredentials(wrong)
 	c.Leases.validate(wrong)
@@ -78,6 +80,26 @@ func (c *Config) validateMetrics(wrong wrongFunc) {
 		if err := CheckAddress(m.Listen); err != nil {
 			wrong("metrics.listen", "%v", err)
 		}
+	}
+}
+
+func (c WebConfig) validate(wrong wrongFunc) {
+	if c.Listen != "" && c.Listen != webOff {
+		if err := CheckAddress(c.Listen); err != nil {
+			wrong("web.listen", "%v; write an address like :8445, or off", err)
+		}
+	}
+	if (c.Certificate == "") != (c.Key == "") {
+		wrong("web", "certificate and key belong together; set both, or none for the server's own certificate")
+	}
+	if c.PublicURL == "" {
+		return
+	}
+	u, err := url.Parse(c.PublicURL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		wrong("web.public_url", "%q is not https://HOST or https://HOST:PORT, without a path", c.PublicURL)
+	} else if u.Scheme == "http" && !IsLoopbackName(u.Hostname()) {
+		wrong("web.public_url", "%q would send sign-in links without encryption; write https, or a loopback address for this host", c.PublicURL)
 	}
 }
 

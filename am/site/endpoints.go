@@ -31,13 +31,17 @@ func (s *Site) endpoints() map[string]http.Handler {
 		"POST /reload":      http.HandlerFunc(s.serveReload),
 		"GET /hooks":        http.HandlerFunc(s.serveHooks),
 		"GET /orphans":      http.HandlerFunc(s.listOrphans),
+		"GET /providers":    http.HandlerFunc(s.listProviders),
 		"POST /orphans":     http.HandlerFunc(s.releaseOrphans),
 		"GET /backup":       s.backupEndpoint(),
 		"GET /check-store":  http.HandlerFunc(s.serveStoreCheck),
 	} {
 		handlers[pattern] = withoutQuery(h)
 	}
-	trial := &authorityEndpoints{config: s.config, now: s.clock.Now, served: s.trialState}
+	trial := &authorityEndpoints{config: s.config, now: s.clock.Now, pagesURL: s.PagesURL, operators: s.trialState, record: s.recordAct}
+	if s.trial != nil {
+		trial.served = s.trialState
+	}
 	maps.Copy(handlers, trial.handlers())
 	if s.config.readOnly {
 		for pattern := range handlers {
@@ -203,14 +207,32 @@ func (s *Site) listOrphans(w http.ResponseWriter, _ *http.Request) {
 	out := json.NewEncoder(w)
 	for _, u := range s.runner.Orphans() {
 		_, holds := blockedComponent(&u, s.inventory.Load())
-		if out.Encode(OrphanRow{u.Provider, u.Name, u.Component, u.Sliver, u.Since, u.Released, holds, u.RemovalRequested}) != nil {
+		row := operate.OrphanRow{
+			Provider: u.Provider, Resource: u.Name, Component: u.Component, Sliver: u.Sliver,
+			Since: u.Since, Released: u.Released, Holds: holds, RemovalRequested: u.RemovalRequested,
+		}
+		if out.Encode(row) != nil {
+			return // the client has closed the connection
+		}
+	}
+}
+
+func (s *Site) listProviders(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out := json.NewEncoder(w)
+	for _, p := range s.runner.Polled() {
+		row := operate.Provider{Name: p.Provider, Answered: p.Answered, Silent: p.Silent}
+		if p.Err != nil {
+			row.Error = display.Cut(display.Printable(work.OperatorText(p.Err)), 500)
+		}
+		if out.Encode(row) != nil {
 			return // the client has closed the connection
 		}
 	}
 }
 
 func (s *Site) releaseOrphans(w http.ResponseWriter, r *http.Request) {
-	var o OrphanOrder
+	var o operate.OrphanOrder
 	err := operate.ReadOrder(w, r, maxOrphanOrder, &o)
 	var orphans []work.Orphan
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-func TestStampTellsStatesApart(t *testing.T) {
+func TestStampChangesWithTheFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a")
 	must := func(err error) {

@@ -8,7 +8,7 @@ import (
 	"patchbay/am/follow/hook"
 )
 
-func TestHooksSayWhatIsWrongAndWhere(t *testing.T) {
+func TestHookErrorsHaveAPlace(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"UnknownKeyNamesTheNearest", "hooks:\n  - name: a\n    comand: x\n", "f.yaml:5: unknown key hooks.comand; did you mean hooks.command?"},
 		{"NoList", "hooks: {name: a}\n", "f.yaml:3: hooks is a list"},

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/display"
 	"patchbay/am/service"
 	"patchbay/am/service/maintenance"
+	"patchbay/am/site/operate"
 	"patchbay/am/store"
 	"patchbay/inventory"
 )
@@ -133,7 +133,7 @@ func (u *maintenanceFile) watch(ctx context.Context) {
 
 // state reads the file first, so that the state includes a change that a command has just
 // made.
-func (u *maintenanceFile) state(ctx context.Context) (s MaintenanceState, err error) {
+func (u *maintenanceFile) state(ctx context.Context) (s operate.MaintenanceState, err error) {
 	if err := u.read(ctx); err != nil {
 		return s, err
 	}
@@ -187,32 +187,12 @@ func (u *maintenanceFile) logDrains(was, now []*maintenance.Drain) {
 	}
 }
 
-// MaintenanceState describes the maintenance of a site, and the slivers that it concerns.
-type MaintenanceState struct {
-	Lockdown *maintenance.Lockdown // nil for none
-	Planned  []*maintenance.Window
-	Wrong    string // error of the file's current content; "" for none
-	Slices   int    // slices with provisioned slivers
-	Slivers  int    // provisioned slivers
-	Reserved int    // slivers that are allocated but not provisioned
-	Affected []AffectedSlice
-}
-
-// AffectedSlice is a slice with slivers that a planned maintenance affects. These slivers are on
-// components of the maintenance, and are frozen or have a lease that ends after its beginning.
-type AffectedSlice struct {
-	Planned int // the index of the maintenance in MaintenanceState.Planned
-	Slice   string
-	Slivers int
-	Until   time.Time // end of the last lease; zero if all these slivers are frozen
-}
-
-// maxAffected limits the entries of MaintenanceState.Affected.
+// maxAffected limits the entries of operate.MaintenanceState.Affected.
 const maxAffected = 1000
 
 // maintenanceState describes a plan and counts the live slivers that it concerns.
-func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sliver, now time.Time) MaintenanceState {
-	s := MaintenanceState{Lockdown: p.Lockdown, Planned: p.Planned}
+func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sliver, now time.Time) operate.MaintenanceState {
+	s := operate.MaintenanceState{Lockdown: p.Lockdown, Planned: p.Planned}
 	indexes := map[*maintenance.Window]int{} // in s.Planned
 	for i, w := range p.Planned {
 		indexes[w] = i
@@ -221,7 +201,7 @@ func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []a
 		planned int
 		slice   string
 	}
-	affected, provisioned := map[key]AffectedSlice{}, map[string]bool{} // provisioned is by slice
+	affected, provisioned := map[key]operate.AffectedSlice{}, map[string]bool{} // provisioned is by slice
 	for _, x := range slivers {
 		if !x.Live(now) {
 			continue
@@ -252,18 +232,11 @@ func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []a
 	for _, r := range affected {
 		s.Affected = append(s.Affected, r)
 	}
-	slices.SortFunc(s.Affected, func(a, b AffectedSlice) int {
+	slices.SortFunc(s.Affected, func(a, b operate.AffectedSlice) int {
 		return cmp.Or(cmp.Compare(a.Planned, b.Planned), cmp.Compare(a.Slice, b.Slice))
 	})
 	s.Slices, s.Affected = len(provisioned), s.Affected[:min(len(s.Affected), maxAffected)]
 	return s
-}
-
-func (r AffectedSlice) String() string {
-	if r.Until.IsZero() {
-		return fmt.Sprintf("%s: %s, shut down and kept", r.Slice, display.Count(r.Slivers, "sliver"))
-	}
-	return fmt.Sprintf("%s: %s, until %s", r.Slice, display.Count(r.Slivers, "sliver"), r.Until.UTC().Format(time.RFC3339))
 }
 
 // extraPlan applies in addition to the maintenance file: a lockdown after a restore or of a

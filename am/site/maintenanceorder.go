@@ -20,56 +20,15 @@ import (
 	"patchbay/inventory/nameset"
 )
 
-// Events of a MaintenanceOrder.
-const (
-	Drain             = "drain"
-	Undrain           = "undrain"
-	LockDown          = "lockdown"
-	LiftLockdown      = "lockdown lifted"
-	PlanMaintenance   = "maintenance"
-	CancelMaintenance = "maintenance lifted"
-)
-
-// MaintenanceOrder is an order to change the maintenance of a site.
-type MaintenanceOrder struct {
-	// Event is the change, and its name in the journal.
-	Event string `json:"event"`
-	// Components are names of components, ranges of names and URNs, for Drain, Undrain and
-	// PlanMaintenance. Without any, PlanMaintenance concerns the whole site.
-	Components []string `json:"components,omitempty"`
-	// Text is for experimenters, or with Drain for operators.
-	Text string `json:"text,omitempty"`
-	// From and Until are for PlanMaintenance.
-	From  time.Time `json:"from,omitzero"`
-	Until time.Time `json:"until,omitzero"`
-	// Numbers are the planned maintenance to cancel, counted from 1.
-	Numbers  []int  `json:"numbers,omitempty"`
-	Operator string `json:"operator"`
-}
-
 // maxMaintenanceOrder limits an order in bytes.
 const maxMaintenanceOrder = 1 << 20
 
-// MaintenanceResult is the answer to a MaintenanceOrder.
-type MaintenanceResult struct {
-	// State is the state of the site after the change.
-	State MaintenanceState
-	// Changed has the names of the components, or one line for each lockdown or maintenance.
-	Changed []string
-	// Unchanged are the components that were drained, or not drained, before.
-	Unchanged []string
-	// Number is the number of the planned maintenance, and Window the maintenance.
-	Number int                 `json:",omitempty"`
-	Window *maintenance.Window `json:",omitempty"`
-	// Failed is the part of the order that cannot be carried out; "" for none.
-	Failed string
-	// Warning says that the change is not in the journal; else "".
-	Warning string
-}
+// maintenanceChange carries out an order, and collects the result.
+type maintenanceChange struct{ operate.MaintenanceResult }
 
-// ReadMaintenanceState returns the MaintenanceState of a site. It fails if the maintenance file
+// ReadMaintenanceState returns the state of the maintenance of a site. It fails if the maintenance file
 // has mistakes. served reports whether the site is served.
-func ReadMaintenanceState(ctx context.Context, c *Config) (s MaintenanceState, served bool, err error) {
+func ReadMaintenanceState(ctx context.Context, c *Config) (s operate.MaintenanceState, served bool, err error) {
 	served, err = Connect(c).exchange(ctx, query{http.MethodGet, maintenancePath, nil, false}, &s)
 	if err == nil && s.Wrong != "" {
 		err = errors.New(s.Wrong)
@@ -79,7 +38,7 @@ func ReadMaintenanceState(ctx context.Context, c *Config) (s MaintenanceState, s
 
 // ChangeMaintenance sends an order to a site in the name of the operator. When it returns, calls
 // follow the change. served reports whether the site is served.
-func ChangeMaintenance(ctx context.Context, c *Config, o MaintenanceOrder) (r MaintenanceResult, served bool, err error) {
+func ChangeMaintenance(ctx context.Context, c *Config, o operate.MaintenanceOrder) (r operate.MaintenanceResult, served bool, err error) {
 	o.Operator = audit.Operator()
 	served, err = Connect(c).Order(ctx, maintenancePath, o, &r)
 	return r, served, err
@@ -92,14 +51,14 @@ type maintenanceEndpoint struct {
 	config *Config
 	now    func() time.Time
 	// state applies the maintenance file if it has changed, and returns the state.
-	state func(context.Context) (MaintenanceState, error)
+	state func(context.Context) (operate.MaintenanceState, error)
 	// record writes a note to the journal, or if that fails to the audit.
 	record func(operate.Note) error
 	one    sync.Mutex
 }
 
 func (e *maintenanceEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var o MaintenanceOrder
+	var o operate.MaintenanceOrder
 	if r.Method == http.MethodPost {
 		if err := operate.ReadOrder(w, r, maxMaintenanceOrder, &o); err != nil {
 			operate.Fail(w, err)
@@ -122,13 +81,13 @@ func (e *maintenanceEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) 
 	writeJSON(w, answer)
 }
 
-func (e *maintenanceEndpoint) carryOut(ctx context.Context, o *MaintenanceOrder) (*MaintenanceResult, error) {
-	r := &MaintenanceResult{}
+func (e *maintenanceEndpoint) carryOut(ctx context.Context, o *operate.MaintenanceOrder) (*operate.MaintenanceResult, error) {
+	r := &maintenanceChange{}
 	plan, err := e.change(o, r)
 	if err != nil {
 		return nil, &operate.RefusedError{Text: err.Error()}
 	}
-	if o.Event == PlanMaintenance {
+	if o.Event == operate.PlanMaintenance {
 		r.Number = len(plan.Planned)
 		r.Window = plan.Planned[r.Number-1]
 		r.Changed = []string{windowLine(r.Window)}
@@ -145,12 +104,12 @@ func (e *maintenanceEndpoint) carryOut(ctx context.Context, o *MaintenanceOrder)
 	if err != nil {
 		return nil, fmt.Errorf("the change was written to %s, but: %w", e.config.Maintenance, err)
 	}
-	return r, nil
+	return &r.MaintenanceResult, nil
 }
 
 // notes returns the texts for the journal.
-func (r *MaintenanceResult) notes(o *MaintenanceOrder) []string {
-	if len(r.Changed) > 0 && (o.Event == Drain || o.Event == Undrain) {
+func (r *maintenanceChange) notes(o *operate.MaintenanceOrder) []string {
+	if len(r.Changed) > 0 && (o.Event == operate.Drain || o.Event == operate.Undrain) {
 		return []string{strings.TrimSuffix(strings.Join(nameset.Fold(r.Changed), " ")+": "+o.Text, ": ")}
 	}
 	return r.Changed
@@ -158,17 +117,17 @@ func (r *MaintenanceResult) notes(o *MaintenanceOrder) []string {
 
 // change edits the maintenance file, and adds to r what has changed. For PlanMaintenance, carryOut
 // does that, because the number is only known in the changed plan.
-func (e *maintenanceEndpoint) change(o *MaintenanceOrder, r *MaintenanceResult) (*maintenance.Plan, error) {
+func (e *maintenanceEndpoint) change(o *operate.MaintenanceOrder, r *maintenanceChange) (*maintenance.Plan, error) {
 	if err := operate.CheckOperator(o.Operator, ""); err != nil {
 		return nil, err
 	}
-	if o.Text != "" || o.Event == LockDown || o.Event == PlanMaintenance {
+	if o.Text != "" || o.Event == operate.LockDown || o.Event == operate.PlanMaintenance {
 		if err := maintenance.CheckText(o.Text); err != nil {
 			return nil, err
 		}
 	}
 	inv := &inventory.Inventory{}
-	if o.Event == Drain || o.Event == Undrain || o.Event == PlanMaintenance {
+	if o.Event == operate.Drain || o.Event == operate.Undrain || o.Event == operate.PlanMaintenance {
 		var err error
 		if inv, err = e.config.LoadInventory(); err != nil {
 			return nil, err
@@ -176,25 +135,25 @@ func (e *maintenanceEndpoint) change(o *MaintenanceOrder, r *MaintenanceResult) 
 	}
 	return maintenance.Change(e.config.Maintenance, func(d *maintenance.Draft) error {
 		switch o.Event {
-		case Drain:
+		case operate.Drain:
 			return r.drain(d, o, inv, e.now())
-		case Undrain:
+		case operate.Undrain:
 			return r.undrain(d, o, inv, e.config.Inventory)
-		case LockDown:
+		case operate.LockDown:
 			l := maintenance.Lockdown{Text: o.Text, Since: e.now()}
 			if before := d.Plan.Lockdown; before != nil && !before.Since.IsZero() {
 				l.Since = before.Since
 			}
 			d.SetLockdown(l)
 			r.Changed = []string{o.Text}
-		case LiftLockdown:
+		case operate.LiftLockdown:
 			if d.Plan.Lockdown != nil {
 				r.Changed = []string{""}
 			}
 			d.LiftLockdown()
-		case PlanMaintenance:
+		case operate.PlanMaintenance:
 			return planWindow(d, o, inv, e.now())
-		case CancelMaintenance:
+		case operate.CancelMaintenance:
 			return r.cancel(d, o.Numbers)
 		default:
 			return fmt.Errorf("there is no change %.40q of the maintenance", o.Event)
@@ -203,7 +162,7 @@ func (e *maintenanceEndpoint) change(o *MaintenanceOrder, r *MaintenanceResult) 
 	})
 }
 
-func (r *MaintenanceResult) drain(d *maintenance.Draft, o *MaintenanceOrder, inv *inventory.Inventory, now time.Time) error {
+func (r *maintenanceChange) drain(d *maintenance.Draft, o *operate.MaintenanceOrder, inv *inventory.Inventory, now time.Time) error {
 	names, err := resolveComponents(inv, o.Components, len(inv.Components)+1, true)
 	if err != nil {
 		return err
@@ -222,7 +181,7 @@ func (r *MaintenanceResult) drain(d *maintenance.Draft, o *MaintenanceOrder, inv
 }
 
 // undrain ends the drains of components. It also accepts names that are no longer in the inventory.
-func (r *MaintenanceResult) undrain(d *maintenance.Draft, o *MaintenanceOrder, inv *inventory.Inventory, file string) error {
+func (r *maintenanceChange) undrain(d *maintenance.Draft, o *operate.MaintenanceOrder, inv *inventory.Inventory, file string) error {
 	names, err := resolveComponents(inv, o.Components, len(inv.Components)+1+d.Plan.DrainedNames(), false)
 	if err != nil {
 		return err
@@ -258,7 +217,7 @@ func (r *MaintenanceResult) undrain(d *maintenance.Draft, o *MaintenanceOrder, i
 }
 
 // planWindow adds a maintenance, and removes past ones.
-func planWindow(d *maintenance.Draft, o *MaintenanceOrder, inv *inventory.Inventory, now time.Time) error {
+func planWindow(d *maintenance.Draft, o *operate.MaintenanceOrder, inv *inventory.Inventory, now time.Time) error {
 	names, err := resolveComponents(inv, o.Components, len(inv.Components)+1, true)
 	switch {
 	case err != nil:
@@ -273,7 +232,7 @@ func planWindow(d *maintenance.Draft, o *MaintenanceOrder, inv *inventory.Invent
 	return nil
 }
 
-func (r *MaintenanceResult) cancel(d *maintenance.Draft, numbers []int) error {
+func (r *maintenanceChange) cancel(d *maintenance.Draft, numbers []int) error {
 	n := len(d.Plan.Planned)
 	if n == 0 {
 		return errors.New("no maintenance is planned")
@@ -295,7 +254,7 @@ func (r *MaintenanceResult) cancel(d *maintenance.Draft, numbers []int) error {
 }
 
 func windowLine(w *maintenance.Window) string {
-	return fmt.Sprintf("%s, %s to %s: %s", WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339), w.Text)
+	return fmt.Sprintf("%s, %s to %s: %s", w.Where(), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339), w.Text)
 }
 
 // resolveComponents returns each name once. It fails for more than limit names in one text. If
@@ -384,14 +343,6 @@ func UnknownComponent(inv *inventory.Inventory, name string) error {
 		near = fmt.Sprintf("; did you mean %s?", n)
 	}
 	return fmt.Errorf("the inventory has no component %q%s", name, near)
-}
-
-// WindowText returns the components of a window in the notation of the maintenance file.
-func WindowText(w *maintenance.Window) string {
-	if len(w.Components) == 0 {
-		return "the whole site"
-	}
-	return strings.Join(w.Components, " ")
 }
 
 // componentNames returns the first 1000 names, for suggestions.

@@ -10,11 +10,12 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/service/maintenance"
+	"patchbay/am/site/operate"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 )
 
-func TestWhoReachesIntoMaintenance(t *testing.T) {
+func TestLeasesThatOverlapMaintenance(t *testing.T) {
 	inv, err := inventory.Parse(inventory.SimulatedText("example.org"), "inventory.yaml", "example.org")
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ func TestWhoReachesIntoMaintenance(t *testing.T) {
 
 // TestASlowOrderDelaysNoOther reads the state while an order arrives.
 func TestASlowOrderDelaysNoOther(t *testing.T) {
-	e := &maintenanceEndpoint{state: func(context.Context) (MaintenanceState, error) { return MaintenanceState{}, nil }}
+	e := &maintenanceEndpoint{state: func(context.Context) (operate.MaintenanceState, error) { return operate.MaintenanceState{}, nil }}
 	body, client := io.Pipe()
 	ended := make(chan struct{})
 	go func() {

@@ -60,6 +60,9 @@ func (s *Site) open(ctx context.Context) error {
 	if err := s.listenMetrics(); err != nil {
 		return err
 	}
+	if err := s.listenPages(); err != nil {
+		return err
+	}
 	st, records, err := s.openRecords(siteClock)
 	if err != nil {
 		return err
@@ -84,10 +87,13 @@ func (s *Site) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.trial, err = s.openAuthority(siteClock, auth); err != nil {
+	if err := s.openAuthority(siteClock, auth); err != nil {
 		return err
 	}
 	if err := s.openServer(st, records, auth, plan, runner); err != nil {
+		return err
+	}
+	if err := s.openPages(st); err != nil {
 		return err
 	}
 	s.openSocket()
@@ -322,6 +328,8 @@ func (s *Site) openServer(st *store.Store, records *audit.Log, auth *credentials
 		SocketHandlers: s.endpoints(),
 		Numbers:        s.numbers(),
 		Durations:      []*server.Durations{s.providers.calls},
+
+		AuthorityInProcess: !c.TrialAuthority.Serve,
 	})
 	return records.Start(c.Authority)
 }

@@ -13,41 +13,11 @@ import (
 	"time"
 
 	"patchbay/am/service/maintenance"
+	"patchbay/am/site/operate"
 	"patchbay/am/urn"
 	"patchbay/am/work"
 	"patchbay/inventory"
 )
-
-// OrphanRow describes an orphan: a resource of a provider that belongs to no sliver.
-type OrphanRow struct {
-	Provider  string `json:"provider"`
-	Resource  string `json:"resource"`
-	Component string `json:"component,omitempty"` // as the provider reports it
-	Sliver    string `json:"sliver,omitempty"`    // as the provider reports it
-	// Since is the time at which the server first found the orphan after the server's start.
-	Since time.Time `json:"since"`
-	// Released means that the orphan belonged to a sliver that this site has released.
-	Released bool `json:"released_here"`
-	// Holds means that the orphan's component takes no new slivers while the orphan exists.
-	Holds bool `json:"holds"`
-	// RemovalRequested is the time at which the removal of the orphan was last requested; zero
-	// for never.
-	RemovalRequested time.Time `json:"ordered,omitzero"`
-}
-
-// OrphanOrder requests the removal of orphans.
-type OrphanOrder struct {
-	Resources []string // as NAME or PROVIDER/NAME
-	Text      string
-	Operator  string
-}
-
-// OrphanResult is the result of the removal of one orphan.
-type OrphanResult struct {
-	Provider, Resource, Component string
-	Gone                          bool   // the provider has confirmed the removal
-	Wrong                         string // the provider's error; "" for none
-}
 
 const (
 	// maxOrphanNames limits the names in an order, maxOrphanOrder its bytes.
@@ -144,7 +114,7 @@ func (s *Site) allListed() bool {
 
 // findOrdered checks an order and returns its orphans without duplicates. It fails if a name
 // matches no orphan or several.
-func (s *Site) findOrdered(order *OrphanOrder) (orphans []work.Orphan, err error) {
+func (s *Site) findOrdered(order *operate.OrphanOrder) (orphans []work.Orphan, err error) {
 	if len(order.Resources) == 0 || len(order.Resources) > maxOrphanNames {
 		return nil, fmt.Errorf("the order names %d resources; name 1 to %d", len(order.Resources), maxOrphanNames)
 	}
@@ -179,7 +149,7 @@ func (s *Site) findOrdered(order *OrphanOrder) (orphans []work.Orphan, err error
 
 // removeOrphans asks all providers at once to remove their orphans, and returns a result for each
 // orphan. It waits for at most orphanRemovalWait.
-func (s *Site) removeOrphans(ctx context.Context, orphans []work.Orphan) []OrphanResult {
+func (s *Site) removeOrphans(ctx context.Context, orphans []work.Orphan) []operate.OrphanResult {
 	ctx, cancel := context.WithTimeout(ctx, orphanRemovalWait)
 	defer cancel()
 	by := map[string][]string{}
@@ -204,10 +174,10 @@ func (s *Site) removeOrphans(ctx context.Context, orphans []work.Orphan) []Orpha
 		})
 	}
 	asking.Wait()
-	var results []OrphanResult
+	var results []operate.OrphanResult
 	for _, o := range orphans {
 		a := answers[o.Provider]
-		r := OrphanResult{Provider: o.Provider, Resource: o.Name, Component: o.Component}
+		r := operate.OrphanResult{Provider: o.Provider, Resource: o.Name, Component: o.Component}
 		switch err := cmp.Or(a.err, a.failed[o.Name]); {
 		case err != nil:
 			r.Wrong = fmt.Sprintf("%.500s", err.Error())

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestFilesAreReadAsFarAsTheyMayBe(t *testing.T) {
+func TestReadRegularIsBounded(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "request.xml")
 	for size, want := range map[int64]string{3: "", maxRegular + 1: "it is larger than 64 MiB; name a shorter one"} {
 		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, size)); err != nil {

@@ -11,7 +11,7 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-func TestWhatMonitorsMustShowIsRefused(t *testing.T) {
+func TestTokenAndCAOfMonitorsAreChecked(t *testing.T) {
 	const good = "0123456789abcdef0123456789abcdef"
 	for _, c := range []struct {
 		name, text string
@@ -102,7 +102,7 @@ func TestMonitorsNeedACertificateOfTheCA(t *testing.T) {
 	}
 }
 
-func TestATakenPortSaysWhatMayHaveIt(t *testing.T) {
+func TestTakenPortNamesTheLikelyProgram(t *testing.T) {
 	l, err := listenTCP("127.0.0.1:0", "listen")
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,9 @@ func (s *Site) Announcement() string {
 	if s.PublicURL != s.LocalURL {
 		line += ", for clients " + s.PublicURL
 	}
+	if url := s.PagesURL(); url != "" {
+		line += ", pages " + url
+	}
 	if s.admin != nil {
 		line += ", admin " + s.AdminURL()
 	}
@@ -85,6 +88,9 @@ func (s *Site) reload(ctx context.Context) {
 	if err := s.remote.reload(); err != nil {
 		s.log.Error("the token or certificates for metrics cannot be read; the previous ones stay in use", "error", err)
 	}
+	if err := s.pages.reload(); err != nil {
+		s.log.Error("the certificate of the pages cannot be read; the previous one stays in use", "error", err)
+	}
 	if err := s.tls.Reload(); err != nil {
 		s.log.Error("the server's certificates cannot be read; the previous ones stay in use", "error", err)
 		return
@@ -114,6 +120,9 @@ func (s *Site) startServers() (ended chan error, count int) {
 	}
 	if s.socket != nil {
 		servers = append(servers, func() error { return s.server.ServeSocket(s.socket) })
+	}
+	if s.pages != nil {
+		servers = append(servers, func() error { return s.server.ServePages(s.pages.listener, s.pages.secure(), s.pages.handler) })
 	}
 	ended = make(chan error, len(servers))
 	for _, serve := range servers {

@@ -18,7 +18,7 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-func TestOrderSaysWhoGivesIt(t *testing.T) {
+func TestOrdersNameTheirOperator(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"nobody":             {`{}`, "no operator's name"},
 		"an empty name":      {`{"operator":""}`, "no operator's name"},
@@ -81,7 +81,7 @@ func TestStopWaitsForNoReload(t *testing.T) {
 	}
 }
 
-func TestWhyNoAnswerHasCome(t *testing.T) {
+func TestMissingAnswersAreExplained(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, tt := range []struct {

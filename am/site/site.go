@@ -52,13 +52,14 @@ type Site struct {
 	aggregate   *service.Service
 	api         *api.API
 	trial       *authority.Service   // nil for none
-	trialState  *authority.Authority // of trial
+	trialState  *authority.Authority // of trial; without trial, only for the sessions of operators
 	reloading   sync.Mutex           // held during a reload of the inventory
 	found       chan struct{}        // has a value while found capabilities may be unused
 	server      *server.Server
 	listener    net.Listener   // accepts TCP connections; tls adds TLS
 	admin       net.Listener   // nil for none
 	remote      *remoteMetrics // for monitors on other hosts, nil for none
+	pages       *pages         // nil for none
 	socket      *adminSocket   // nil for none
 	companions  *companions    // the services of providers, which run while the site is served
 	closers     []func() error // close what was opened, in this order; Close calls them from the end

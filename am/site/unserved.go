@@ -202,7 +202,7 @@ func (s *unservedSite) now() time.Time {
 	return s.store.Now()
 }
 
-func (s *unservedSite) maintenanceState(context.Context) (state MaintenanceState, err error) {
+func (s *unservedSite) maintenanceState(context.Context) (state operate.MaintenanceState, err error) {
 	plan, err := maintenance.Read(s.config.Maintenance)
 	var slivers []am.Sliver
 	if err == nil && s.store != nil {

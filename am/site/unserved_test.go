@@ -40,17 +40,17 @@ func TestClientOfUnservedSite(t *testing.T) {
 	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
-	order := func(o MaintenanceOrder) (r MaintenanceResult, err error) {
+	order := func(o operate.MaintenanceOrder) (r operate.MaintenanceResult, err error) {
 		served, err := Connect(c).Order(t.Context(), "/maintenance", o, &r)
 		if served {
 			t.Error("the order was served")
 		}
 		return r, err
 	}
-	if r, err := order(MaintenanceOrder{Event: LockDown, Text: "power", Operator: "alice"}); err != nil || r.State.Lockdown == nil || r.Warning != "" {
+	if r, err := order(operate.MaintenanceOrder{Event: operate.LockDown, Text: "power", Operator: "alice"}); err != nil || r.State.Lockdown == nil || r.Warning != "" {
 		t.Fatalf("a lockdown: %+v, %v", r, err)
 	}
-	if r, err := order(MaintenanceOrder{Event: Drain, Components: []string{"pc1"}, Operator: "alice"}); err != nil || len(r.Changed) != 1 {
+	if r, err := order(operate.MaintenanceOrder{Event: operate.Drain, Components: []string{"pc1"}, Operator: "alice"}); err != nil || len(r.Changed) != 1 {
 		t.Fatalf("a drain: %+v, %v", r, err)
 	}
 	if rows, err := list(); err != nil || !strings.Contains(rows, `"pc1"`) {
@@ -59,9 +59,9 @@ func TestClientOfUnservedSite(t *testing.T) {
 	if seen, err := audit.Seen(c.Audit); err != nil || seen == 0 {
 		t.Errorf("the audit has %d lines, %v", seen, err)
 	}
-	for _, o := range []MaintenanceOrder{
-		{Event: LockDown, Text: "a\nb", Operator: "alice"}, {Event: LockDown, Operator: "alice"}, {Event: LiftLockdown}, {Event: "release", Operator: "alice"},
-		{Event: Drain, Components: []string{"pc99"}, Operator: "alice"}, {Event: PlanMaintenance, Text: "x", Operator: "alice"}, {Event: CancelMaintenance, Numbers: []int{0}, Operator: "alice"},
+	for _, o := range []operate.MaintenanceOrder{
+		{Event: operate.LockDown, Text: "a\nb", Operator: "alice"}, {Event: operate.LockDown, Operator: "alice"}, {Event: operate.LiftLockdown}, {Event: "release", Operator: "alice"},
+		{Event: operate.Drain, Components: []string{"pc99"}, Operator: "alice"}, {Event: operate.PlanMaintenance, Text: "x", Operator: "alice"}, {Event: operate.CancelMaintenance, Numbers: []int{0}, Operator: "alice"},
 	} {
 		if _, err := order(o); err == nil || strings.Contains(err.Error(), "served") {
 			t.Errorf("%+v: %v", o, err)

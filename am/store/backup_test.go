@@ -69,7 +69,7 @@ func TestBackupWhileChanging(t *testing.T) {
 	}
 }
 
-func TestBackupThatNobodyReads(t *testing.T) {
+func TestFailedReaderEndsABackup(t *testing.T) {
 	s := open(t, Options{})
 	commit(t, s, put(sliver("a", "s", 1)))
 	if err := s.Backup(&slowReader{between: func() error { return errNo }}, func(int64) {}); err == nil || !strings.Contains(err.Error(), errNo.Error()) {

@@ -49,7 +49,7 @@ func TestDamageWhileOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 100 {
-		cs := promise(i)
+		cs := allocation(i)
 		if err := s.Commit(t.Context(), func(*View) (ChangeSet, error) { return cs, nil }); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestDamageWhileOpen(t *testing.T) {
 			all.Go(func() {
 				for n := range 6 {
 					i := draw(seed, w, n) % 200
-					cs := promise(i)
+					cs := allocation(i)
 					cs.Slivers[0] = withExpiry(cs, w, n)
 					err := s.Commit(t.Context(), func(v *View) (ChangeSet, error) {
 						if _, _, err := v.Sliver(sliver(fmt.Sprint("n", i), "", 0).URN); err != nil && !errors.Is(err, ErrNotFound) {
@@ -171,9 +171,9 @@ func TestDamageWhileOpen(t *testing.T) {
 	t.Logf("%d were broken, %d refused when opened again, %d are well", broken, refused, well)
 }
 
-// TestLastChangeForgotten damages the page with the last commit. bbolt would continue from the
+// TestLostLastCommitStopsCommits damages the page with the last commit. bbolt would continue from the
 // commit before it, so the store refuses further changes.
-func TestLastChangeForgotten(t *testing.T) {
+func TestLostLastCommitStopsCommits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s, err := Open(path, Options{Now: at})
 	if err != nil {
@@ -211,15 +211,15 @@ func draw(seed uint64, w, n int) int {
 	return rand.New(rand.NewPCG(seed, uint64(w*100+n))).IntN(1 << 20)
 }
 
-// withExpiry returns the sliver of a promise with another end of its lease.
+// withExpiry returns the sliver of an allocation with another end of its lease.
 func withExpiry(cs ChangeSet, w, n int) am.Sliver {
 	s := cs.Slivers[0]
 	s.Expires = noon.AddDate(0, 0, 1+w+4*n)
 	return s
 }
 
-// promise returns the change set of an Allocate of one node.
-func promise(i int) ChangeSet {
+// allocation returns the change set of an Allocate of one node.
+func allocation(i int) ChangeSet {
 	name := fmt.Sprint("n", i)
 	s := sliver(name, name, 10)
 	s.ClientID, s.Document, s.SliverType, s.Image, s.Created = "node0", name, "raw-pc", "debian-12", noon

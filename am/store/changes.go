@@ -177,7 +177,7 @@ func followedSlice(s *am.Slice) *am.Slice {
 	if s.Shutdown.IsZero() {
 		return nil
 	}
-	return &am.Slice{URN: s.URN, Shutdown: s.Shutdown, ShutdownBy: s.ShutdownBy}
+	return &am.Slice{URN: s.URN, Shutdown: s.Shutdown, ShutdownBy: s.ShutdownBy, ShutdownOperator: s.ShutdownOperator}
 }
 
 // followedSliver returns the fields of a sliver that followers need.

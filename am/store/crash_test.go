@@ -289,9 +289,9 @@ func TestOpenReadOnly(t *testing.T) {
 	}
 }
 
-// TestNewStoreIsWholeOrNot checks the folder after each step at which the creation of a
+// TestNewStoreIsCompleteOrMissing checks the folder after each step at which the creation of a
 // store may be killed. No incomplete file has the store's name.
-func TestNewStoreIsWholeOrNot(t *testing.T) {
+func TestNewStoreIsCompleteOrMissing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
 	// Files left by a killed process do not matter.

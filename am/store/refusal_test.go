@@ -50,9 +50,9 @@ func TestTruncatedAnywhere(t *testing.T) {
 	}
 }
 
-// TestOpenRefusesWhatIsNoFile checks that Open returns an error for a pipe, a socket and broken
+// TestOpenRefusesSpecialFiles checks that Open returns an error for a pipe, a socket and broken
 // links, and creates no file.
-func TestOpenRefusesWhatIsNoFile(t *testing.T) {
+func TestOpenRefusesSpecialFiles(t *testing.T) {
 	for _, tt := range []struct {
 		rule string
 		make func(path string) error

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"errors"
+	"hash/fnv"
 	"time"
 
 	"patchbay/am"
@@ -95,6 +96,21 @@ func (v *View) SliversOf(slice urn.URN) ([]am.Sliver, error) {
 func (v *View) keysOf(slice urn.URN, f func(Key) bool) {
 	prefix := sliceIndexKey(slice.Key(), "")
 	v.r.scan(bySlice, prefix, nil, func(k, _ []byte) bool { return f(Key{Slivers, string(k[len(prefix):])}) })
+}
+
+// SliceRevision returns a number that differs after each change of the slice's records. It does not
+// decode them.
+func (v *View) SliceRevision(slice urn.URN) uint64 {
+	h := fnv.New64a()
+	add := func(k Key) bool {
+		b := v.r.get(string(k.Kind), []byte(k.ID))
+		h.Write([]byte(k.ID))
+		h.Write(b[:min(8, len(b))]) // the revision
+		return true
+	}
+	add(SliceKey(slice))
+	v.keysOf(slice, add)
+	return h.Sum64()
 }
 
 // SliverBytes returns the total size of the records of a slice's slivers and of the slivers in

@@ -81,7 +81,7 @@ func TestSliversOf(t *testing.T) {
 	}
 }
 
-func TestRecordsComeBackAsTheyWere(t *testing.T) {
+func TestRecordsKeepTheirFields(t *testing.T) {
 	s := open(t, Options{})
 	slice := am.Slice{URN: sliceURN("s"), Created: noon, Serial: 7, Shutdown: noon, ShutdownBy: sliceURN("x")}
 	x := sliver("a", "s", 1)
@@ -280,7 +280,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestEndingGivesLeasesInOrder(t *testing.T) {
+func TestEndingReturnsLeasesInOrder(t *testing.T) {
 	s := open(t, Options{})
 	frozen := sliver("frozen", "s", 3)
 	frozen.Frozen = true

@@ -34,9 +34,9 @@ func (h *host) clock(t *testing.T) *clock.Clock {
 	}})
 }
 
-// TestLeasesHoldWhateverTheHostsClockDoes gives a lease of ten hours and sets the host's
+// TestLeasesIgnoreJumpsOfTheClock gives a lease of ten hours and sets the host's
 // clock meanwhile.
-func TestLeasesHoldWhateverTheHostsClockDoes(t *testing.T) {
+func TestLeasesIgnoreJumpsOfTheClock(t *testing.T) {
 	for rule, jumps := range map[string][]time.Duration{
 		"set forward":         {100 * 24 * time.Hour},
 		"set back":            {-100 * 24 * time.Hour},

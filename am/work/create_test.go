@@ -80,7 +80,7 @@ func TestFrozenWhileBeingMade(t *testing.T) {
 					time.Sleep(after)
 				}
 				e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
-					err = promise(v, &cs, "a-1", am.EventShutdown, am.GoalMake, func(d *am.Desired) { d.On = false })
+					err = desire(v, &cs, "a-1", am.EventShutdown, am.GoalMake, func(d *am.Desired) { d.On = false })
 					return cs, err
 				})
 				if after == 0 {
@@ -129,9 +129,9 @@ func TestStartWhileTheProviderWorksIsRemembered(t *testing.T) {
 	}
 }
 
-// TestANodeThatCannotBeMadeForgetsItsStart checks that a sliver that cannot be created is failed
+// TestFailedNodeHasNoPendingStart checks that a sliver that cannot be created is failed
 // and no longer has to be on.
-func TestANodeThatCannotBeMadeForgetsItsStart(t *testing.T) {
+func TestFailedNodeHasNoPendingStart(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.allocate("a-1")
 		e.provision("a-1")

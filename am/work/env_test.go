@@ -155,9 +155,9 @@ func (e *env) allocate(names ...string) {
 	})
 }
 
-// promise changes a sliver as the service does for an action: the next status, the desired state, a
+// desire changes a sliver as the service does for an action: the next status, the desired state, a
 // new generation and its task.
-func promise(v *store.View, cs *store.ChangeSet, name string, ev am.Event, goal am.Goal, change func(*am.Desired)) error {
+func desire(v *store.View, cs *store.ChangeSet, name string, ev am.Event, goal am.Goal, change func(*am.Desired)) error {
 	s, _, err := v.Sliver(sliverURN(name))
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (e *env) do(ev am.Event, goal am.Goal, change func(*am.Desired), names ...s
 	e.t.Helper()
 	e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, n := range names {
-			if err := promise(v, &cs, n, ev, goal, change); err != nil {
+			if err := desire(v, &cs, n, ev, goal, change); err != nil {
 				return cs, err
 			}
 		}

@@ -41,7 +41,7 @@ func (e *env) plug(name, key string) {
 	})
 }
 
-func TestInterfacesAreToldAndTheirAddressesRead(t *testing.T) {
+func TestInterfacesAreSentAndAddressesRead(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
 		e.allocate("a-1")
@@ -158,9 +158,9 @@ func (w withoutInterfaces) Reports(a string) bool {
 	return a != provider.AttrInterfaces && w.double.Reports(a)
 }
 
-// TestProviderThatCannotBeToldOfInterfaces checks that a provider without the attribute
+// TestProviderWithoutInterfaces checks that a provider without the attribute
 // is not asked for interfaces, and that a sliver with a public address has an error.
-func TestProviderThatCannotBeToldOfInterfaces(t *testing.T) {
+func TestProviderWithoutInterfaces(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.providers = func(string) (Provider, error) { return withoutInterfaces{e.d}, nil }
 		e.start()

@@ -76,9 +76,9 @@ func nothingLeft(r provider.Resource) bool {
 	return provider.Gone(r) && r.Text(provider.AttrState) == ""
 }
 
-// TestOneGetThatLeavesANodeOutFreesNothing has one answer during a removal omit the node, at
+// TestOneOmittingGetFreesNothing has one answer during a removal omit the node, at
 // each position.
-func TestOneGetThatLeavesANodeOutFreesNothing(t *testing.T) {
+func TestOneOmittingGetFreesNothing(t *testing.T) {
 	for _, undo := range []bool{false, true} {
 		for lost := 1; lost <= 8; lost++ {
 			t.Run(fmt.Sprintf("undo %v, look %d", undo, lost), func(t *testing.T) {
@@ -119,9 +119,9 @@ func TestReportedAbsenceNeedsNoSecondGet(t *testing.T) {
 	}
 }
 
-// TestLeftOutByAProviderThatCannotRemove checks that a node is gone only after the second answer
+// TestOmittedNodeOfProviderThatCannotRemove checks that a node is gone only after the second answer
 // that omits it, also if its provider cannot remove nodes.
-func TestLeftOutByAProviderThatCannotRemove(t *testing.T) {
+func TestOmittedNodeOfProviderThatCannotRemove(t *testing.T) {
 	p := withoutEnsure{newDouble(1)}
 	res := provider.Result{Err: &provider.Error{Kind: provider.Unknown}, LeftOut: true}
 	for _, tt := range []struct {
@@ -136,9 +136,9 @@ func TestLeftOutByAProviderThatCannotRemove(t *testing.T) {
 	}
 }
 
-// TestATaskOutlivesARecordThatCannotBeRead checks that a task is kept if the record of its sliver
+// TestTaskIsKeptIfItsRecordCannotBeRead checks that a task is kept if the record of its sliver
 // cannot be read, because the sliver may still exist.
-func TestATaskOutlivesARecordThatCannotBeRead(t *testing.T) {
+func TestTaskIsKeptIfItsRecordCannotBeRead(t *testing.T) {
 	e := newEnv(t, 1)
 	e.allocate("a-1")
 	e.provision("a-1")

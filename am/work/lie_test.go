@@ -93,10 +93,10 @@ func (c custodian) Commit(ctx context.Context, d store.Decision) error {
 	})
 }
 
-// TestWhateverAProviderSays uses a provider that lies, forgets, hangs or dies, and checks
+// TestLyingProviders uses a provider that lies, forgets, hangs or dies, and checks
 // the final state. In every row no component is freed before a get has reported the node
 // absent, and a final Delete removes everything.
-func TestWhateverAProviderSays(t *testing.T) {
+func TestLyingProviders(t *testing.T) {
 	made := func(e *env, _ *liar) { e.makeReady("a-1", "a-2") }
 	bend := func(attribute string, value provider.Value) func(int, string, provider.Resource) provider.Resource {
 		return func(_ int, name string, r provider.Resource) provider.Resource {
@@ -367,8 +367,8 @@ func (e *env) power(name string) string {
 	return "none"
 }
 
-// TestNothingIsFreedWhileItMayBeThere checks when a component is free again after Delete.
-func TestNothingIsFreedWhileItMayBeThere(t *testing.T) {
+// TestComponentIsFreeOnlyWhenAbsent checks when a component is free again after Delete.
+func TestComponentIsFreeOnlyWhenAbsent(t *testing.T) {
 	for _, tt := range []struct {
 		rule string
 		look func(r provider.Resource) provider.Resource
@@ -424,9 +424,9 @@ func TestNothingIsFreedWhileItMayBeThere(t *testing.T) {
 	}
 }
 
-// TestAttemptsOutliveTheRunner checks that a restart changes neither the number of attempts
+// TestAttemptsAreKeptAcrossRestarts checks that a restart changes neither the number of attempts
 // of a task nor the wait between them.
-func TestAttemptsOutliveTheRunner(t *testing.T) {
+func TestAttemptsAreKeptAcrossRestarts(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.d.refuses["a-1"] = refusing(provider.Failed, "no power", true)
 		makes := 0

@@ -11,7 +11,7 @@ import (
 // A node that takes the name or a link of a node being removed is created after the provider
 // has accepted the removal, because the provider would compare the two. If the removal fails,
 // the node waits no longer than its creation may take.
-func TestNodesWaitForThoseWhoseNamesTheyTake(t *testing.T) {
+func TestNodesWaitForRemovedNodesOfTheSameName(t *testing.T) {
 	for _, tt := range []struct {
 		rule  string
 		other func(x *am.Sliver)

@@ -1,16 +1,15 @@
 package work
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"patchbay/am"
 	"patchbay/am/store"
+	testwait "patchbay/am/testkit/wait"
 	"patchbay/am/urn"
 	"patchbay/inventory/provider"
 )
@@ -195,7 +194,7 @@ func TestProvidersThatCannotList(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			bubble(t, 2, func(e *env) {
-				var log lockedBuffer
+				var log testwait.Buffer
 				e.log = slog.New(slog.NewTextHandler(&log, nil))
 				e.addOrphans("x")
 				tt.play(e.d)
@@ -209,23 +208,6 @@ func TestProvidersThatCannotList(t *testing.T) {
 			})
 		})
 	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func TestIsUUID(t *testing.T) {

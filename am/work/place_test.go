@@ -21,9 +21,9 @@ func madeBy(name, component, by string) store.Decision {
 	}
 }
 
-// TestRecordTellsWhoMadeASliver checks that a sliver stays with the provider in its record,
+// TestSliversKeepTheProviderInTheirRecord checks that a sliver stays with the provider in its record,
 // also if the inventory later names another one.
-func TestRecordTellsWhoMadeASliver(t *testing.T) {
+func TestSliversKeepTheProviderInTheirRecord(t *testing.T) {
 	for _, tt := range []struct {
 		rule  string
 		later func(urn.URN) (string, string, bool)

@@ -176,170 +176,143 @@ func (e *env) journalled() (all []string) {
 
 func TestPlan(t *testing.T) {
 	all := []string{"a-db", "a-web", "a-lb"}
-	t.Run("stages begin one after the other on all nodes", func(t *testing.T) {
-		bubble(t, 2, func(e *env) {
-			c := newCrew(e)
-			e.start()
-			tiers(e, "3s")
-			e.on(all...)
-			e.becomes(time.Minute, ready, all...)
-			if c.start["a-web web"].Before(c.ends["a-db db"]) || c.start["a-lb lb"].Before(c.ends["a-web after"]) {
-				t.Errorf("begun at %v, ended at %v", c.start, c.ends)
-			}
-			if gap := c.start["a-lb lb"].Sub(c.ends["a-web after"]); gap > time.Second {
-				t.Errorf("stage 2 began %v after stage 1 had ended", gap)
-			}
-			e.within(5*time.Second, "the last stage is journalled", func() bool { return len(e.journalled()) == 3 })
-			e.do(am.ActionRestart, am.GoalRestart, func(d *am.Desired) { d.RestartSerial++ }, "a-web")
-			e.becomes(time.Minute, ready, all...)
-			if err := e.stop(); err != nil {
-				t.Fatal(err)
-			}
-			e.start()
-			time.Sleep(time.Minute)
-			if got := strings.Join(e.journalled(), ", "); got != "stage 1, stage 2, stage 3" {
-				t.Errorf("the journal has %q", got)
-			}
-		})
-	})
-	t.Run("a node that is not started holds up the plan", func(t *testing.T) {
-		bubble(t, 2, func(e *env) {
-			c := newCrew(e)
-			e.start()
-			tiers(e, "3s")
-			e.on("a-web", "a-lb")
-			time.Sleep(time.Minute)
-			if got := strings.Join(c.began, ", "); got != "a-web files" {
-				t.Errorf("begun: %s", got)
-			}
-			p := am.PlanOf([]am.Sliver{e.sliver("a-db"), e.sliver("a-web"), e.sliver("a-lb")})
-			if got := p.Text(); got != "stage 1 of 3, 1 of 2 nodes; waits for a-db, not started" {
-				t.Errorf("the plan is %q", got)
-			}
-			e.on("a-db")
-			e.becomes(time.Minute, ready, all...)
-		})
-	})
-	t.Run("a failed step stops the plan, and patchbay_setup continues it", func(t *testing.T) {
-		bubble(t, 2, func(e *env) {
-			c := newCrew(e)
-			e.start()
-			tiers(e, "3s fail once")
-			e.on(all...)
-			e.becomes(time.Minute, ready, all...)
-			if got := strings.Join(c.began, ", "); strings.Contains(got, "lb lb") || strings.Contains(got, "after") {
-				t.Errorf("begun: %s", got)
-			}
-			if got := e.sliver("a-lb").Error; got != "not run: execute 2 of 3 (web) of node a-web failed" {
-				t.Errorf("the error of a-lb is %q", got)
-			}
-			if got := e.sliver("a-web").Error; !strings.HasPrefix(got, "execute 2 of 3, web: ") {
-				t.Errorf("the error of a-web is %q", got)
-			}
-			files := slices.Clone(c.began)
-			e.do(am.ActionSetup, am.GoalSetup, func(d *am.Desired) { d.Stage = 0 }, "a-web")
-			e.change("a-lb", func(s *am.Sliver) { s.SetupStopped = "" })
-			e.do(am.ActionSetup, am.GoalSetup, func(*am.Desired) {}, "a-lb")
-			e.becomes(time.Minute, ready, "a-web", "a-lb")
-			if got := strings.Join(c.began[len(files):], ", "); got != "a-web web, a-web after, a-lb lb" {
-				t.Errorf("then begun: %s", got)
-			}
-			for _, n := range all {
-				if got := e.sliver(n).Error; got != "" {
-					t.Errorf("%s has the error %q", n, got)
-				}
-			}
-		})
-	})
-	t.Run("a failed step of a plain request runs again", func(t *testing.T) {
-		bubble(t, 2, func(e *env) {
-			c := newCrew(e)
-			e.start()
-			e.allocate("a-1")
-			e.asks("a-1", step(0, "one", "1s"), step(0, "two", "1s fail once"))
-			e.startNew("a-1")
-			e.becomes(time.Minute, ready, "a-1")
-			e.do(am.ActionSetup, am.GoalSetup, func(d *am.Desired) { d.Stage = -1 }, "a-1")
-			e.becomes(time.Minute, ready, "a-1")
-			if got := strings.Join(c.began, ", "); got != "a-1 one, a-1 two, a-1 two" || e.sliver("a-1").Error != "" {
-				t.Errorf("begun: %s; error %q", got, e.sliver("a-1").Error)
-			}
-		})
-	})
-	t.Run("a failed step of stage 0 runs again before the other nodes go on", func(t *testing.T) {
-		bubble(t, 2, func(e *env) {
-			c := newCrew(e)
-			e.start()
-			e.allocate("a-db", "a-web")
-			e.asks("a-db", step(0, "db", "2s fail once"))
-			e.asks("a-web", step(1, "web", "1s"))
-			e.startNew("a-db", "a-web")
-			e.becomes(time.Minute, ready, "a-db", "a-web")
-			e.do(am.ActionSetup, am.GoalSetup, func(d *am.Desired) { d.Stage = -1 }, "a-db")
-			e.change("a-web", func(s *am.Sliver) { s.SetupStopped = "" })
-			e.do(am.ActionSetup, am.GoalSetup, func(*am.Desired) {}, "a-web")
-			e.becomes(time.Minute, ready, "a-db", "a-web")
-			if got := strings.Join(c.began, ", "); got != "a-db db, a-db db, a-web web" {
-				t.Errorf("begun: %s", got)
-			}
-		})
-	})
-	t.Run("stages may have any numbers", func(t *testing.T) {
-		bubble(t, 2, func(e *env) {
-			newCrew(e)
-			e.start()
-			e.allocate("a-1", "a-2")
-			e.asks("a-1", step(10, "one", "5s"))
-			e.asks("a-2", step(20, "two", "1s"))
-			e.startNew("a-1", "a-2")
-			e.within(10*time.Second, "stage 10 runs", func() bool {
-				p := am.PlanOf([]am.Sliver{e.sliver("a-1"), e.sliver("a-2")})
-				return p.Text() == "stage 1 of 2, 0 of 1 nodes"
+	plan := func(rule string, play func(*testing.T, *env, *crew)) {
+		t.Run(rule, func(t *testing.T) {
+			bubble(t, 2, func(e *env) {
+				c := newCrew(e)
+				e.start()
+				play(t, e, c)
 			})
-			e.becomes(time.Minute, ready, "a-1", "a-2")
-			e.within(5*time.Second, "the last stage is journalled", func() bool { return strings.Join(e.journalled(), ", ") == "stage 11, stage 21" })
 		})
+	}
+	plan("stages begin one after the other on all nodes", func(t *testing.T, e *env, c *crew) {
+		tiers(e, "3s")
+		e.on(all...)
+		e.becomes(time.Minute, ready, all...)
+		if c.start["a-web web"].Before(c.ends["a-db db"]) || c.start["a-lb lb"].Before(c.ends["a-web after"]) {
+			t.Errorf("begun at %v, ended at %v", c.start, c.ends)
+		}
+		if gap := c.start["a-lb lb"].Sub(c.ends["a-web after"]); gap > time.Second {
+			t.Errorf("stage 2 began %v after stage 1 had ended", gap)
+		}
+		e.within(5*time.Second, "the last stage is journalled", func() bool { return len(e.journalled()) == 3 })
+		e.do(am.ActionRestart, am.GoalRestart, func(d *am.Desired) { d.RestartSerial++ }, "a-web")
+		e.becomes(time.Minute, ready, all...)
+		if err := e.stop(); err != nil {
+			t.Fatal(err)
+		}
+		e.start()
+		time.Sleep(time.Minute)
+		if got := strings.Join(e.journalled(), ", "); got != "stage 1, stage 2, stage 3" {
+			t.Errorf("the journal has %q", got)
+		}
 	})
-	t.Run("a deleted node leaves the plan", func(t *testing.T) {
-		bubble(t, 2, func(e *env) {
-			newCrew(e)
-			e.start()
-			tiers(e, "1h")
-			e.on(all...)
-			time.Sleep(10 * time.Second)
-			e.release("a-web")
-			e.becomes(time.Minute, ready, "a-db", "a-lb")
-		})
+	plan("a node that is not started holds up the plan", func(t *testing.T, e *env, c *crew) {
+		tiers(e, "3s")
+		e.on("a-web", "a-lb")
+		time.Sleep(time.Minute)
+		if got := strings.Join(c.began, ", "); got != "a-web files" {
+			t.Errorf("begun: %s", got)
+		}
+		p := am.PlanOf([]am.Sliver{e.sliver("a-db"), e.sliver("a-web"), e.sliver("a-lb")})
+		if got := p.Text(); got != "stage 1 of 3, 1 of 2 nodes; waits for a-db, not started" {
+			t.Errorf("the plan is %q", got)
+		}
+		e.on("a-db")
+		e.becomes(time.Minute, ready, all...)
 	})
-	t.Run("a failed node stops the plan", func(t *testing.T) {
-		bubble(t, 2, func(e *env) {
-			newCrew(e)
-			e.start()
-			tiers(e, "1h")
-			e.on(all...)
-			time.Sleep(10 * time.Second)
-			e.d.with(func() { e.d.nodes["a-web"].fails = "burnt" })
-			e.becomes(time.Minute, ready, "a-db", "a-lb")
-			if got := e.sliver("a-lb").Error; got != "not run: node a-web failed" {
-				t.Errorf("the error is %q", got)
+	plan("a failed step stops the plan, and patchbay_setup continues it", func(t *testing.T, e *env, c *crew) {
+		tiers(e, "3s fail once")
+		e.on(all...)
+		e.becomes(time.Minute, ready, all...)
+		if got := strings.Join(c.began, ", "); strings.Contains(got, "lb lb") || strings.Contains(got, "after") {
+			t.Errorf("begun: %s", got)
+		}
+		if got := e.sliver("a-lb").Error; got != "not run: execute 2 of 3 (web) of node a-web failed" {
+			t.Errorf("the error of a-lb is %q", got)
+		}
+		if got := e.sliver("a-web").Error; !strings.HasPrefix(got, "execute 2 of 3, web: ") {
+			t.Errorf("the error of a-web is %q", got)
+		}
+		files := slices.Clone(c.began)
+		e.do(am.ActionSetup, am.GoalSetup, func(d *am.Desired) { d.Stage = 0 }, "a-web")
+		e.change("a-lb", func(s *am.Sliver) { s.SetupStopped = "" })
+		e.do(am.ActionSetup, am.GoalSetup, func(*am.Desired) {}, "a-lb")
+		e.becomes(time.Minute, ready, "a-web", "a-lb")
+		if got := strings.Join(c.began[len(files):], ", "); got != "a-web web, a-web after, a-lb lb" {
+			t.Errorf("then begun: %s", got)
+		}
+		for _, n := range all {
+			if got := e.sliver(n).Error; got != "" {
+				t.Errorf("%s has the error %q", n, got)
 			}
-		})
+		}
 	})
-	t.Run("after the deadline the running step ends and later ones do not begin", func(t *testing.T) {
-		bubble(t, 2, func(e *env) {
-			c := newCrew(e)
-			e.start()
-			tiers(e, "3h")
-			e.change("a-lb", func(s *am.Sliver) { s.SetupLimit = 10 * time.Minute })
-			e.on(all...)
-			e.becomes(20*time.Minute, ready, all...)
-			if got := e.sliver("a-lb").Error; got != "the deadline of 10m0s passed in stage 2 of 3, 0 of 1 nodes" {
-				t.Errorf("the error is %q", got)
-			}
-			if got := c.nodes["a-web"].runs[1].state; got != am.StepFailed {
-				t.Errorf("the running step is %s", got)
-			}
+	plan("a failed step of a plain request runs again", func(t *testing.T, e *env, c *crew) {
+		e.allocate("a-1")
+		e.asks("a-1", step(0, "one", "1s"), step(0, "two", "1s fail once"))
+		e.startNew("a-1")
+		e.becomes(time.Minute, ready, "a-1")
+		e.do(am.ActionSetup, am.GoalSetup, func(d *am.Desired) { d.Stage = -1 }, "a-1")
+		e.becomes(time.Minute, ready, "a-1")
+		if got := strings.Join(c.began, ", "); got != "a-1 one, a-1 two, a-1 two" || e.sliver("a-1").Error != "" {
+			t.Errorf("begun: %s; error %q", got, e.sliver("a-1").Error)
+		}
+	})
+	plan("a failed step of stage 0 runs again before the other nodes go on", func(t *testing.T, e *env, c *crew) {
+		e.allocate("a-db", "a-web")
+		e.asks("a-db", step(0, "db", "2s fail once"))
+		e.asks("a-web", step(1, "web", "1s"))
+		e.startNew("a-db", "a-web")
+		e.becomes(time.Minute, ready, "a-db", "a-web")
+		e.do(am.ActionSetup, am.GoalSetup, func(d *am.Desired) { d.Stage = -1 }, "a-db")
+		e.change("a-web", func(s *am.Sliver) { s.SetupStopped = "" })
+		e.do(am.ActionSetup, am.GoalSetup, func(*am.Desired) {}, "a-web")
+		e.becomes(time.Minute, ready, "a-db", "a-web")
+		if got := strings.Join(c.began, ", "); got != "a-db db, a-db db, a-web web" {
+			t.Errorf("begun: %s", got)
+		}
+	})
+	plan("stages may have any numbers", func(t *testing.T, e *env, _ *crew) {
+		e.allocate("a-1", "a-2")
+		e.asks("a-1", step(10, "one", "5s"))
+		e.asks("a-2", step(20, "two", "1s"))
+		e.startNew("a-1", "a-2")
+		e.within(10*time.Second, "stage 10 runs", func() bool {
+			p := am.PlanOf([]am.Sliver{e.sliver("a-1"), e.sliver("a-2")})
+			return p.Text() == "stage 1 of 2, 0 of 1 nodes"
 		})
+		e.becomes(time.Minute, ready, "a-1", "a-2")
+		e.within(5*time.Second, "the last stage is journalled", func() bool { return strings.Join(e.journalled(), ", ") == "stage 11, stage 21" })
+	})
+	plan("a deleted node leaves the plan", func(t *testing.T, e *env, _ *crew) {
+		tiers(e, "1h")
+		e.on(all...)
+		time.Sleep(10 * time.Second)
+		e.release("a-web")
+		e.becomes(time.Minute, ready, "a-db", "a-lb")
+	})
+	plan("a failed node stops the plan", func(t *testing.T, e *env, _ *crew) {
+		tiers(e, "1h")
+		e.on(all...)
+		time.Sleep(10 * time.Second)
+		e.d.with(func() { e.d.nodes["a-web"].fails = "burnt" })
+		e.becomes(time.Minute, ready, "a-db", "a-lb")
+		if got := e.sliver("a-lb").Error; got != "not run: node a-web failed" {
+			t.Errorf("the error is %q", got)
+		}
+	})
+	plan("after the deadline the running step ends and later ones do not begin", func(t *testing.T, e *env, c *crew) {
+		tiers(e, "3h")
+		e.change("a-lb", func(s *am.Sliver) { s.SetupLimit = 10 * time.Minute })
+		e.on(all...)
+		e.becomes(20*time.Minute, ready, all...)
+		if got := e.sliver("a-lb").Error; got != "the deadline of 10m0s passed in stage 2 of 3, 0 of 1 nodes" {
+			t.Errorf("the error is %q", got)
+		}
+		if got := c.nodes["a-web"].runs[1].state; got != am.StepFailed {
+			t.Errorf("the running step is %s", got)
+		}
 	})
 	t.Run("a provider that reports no services holds it up until the deadline", func(t *testing.T) {
 		bubble(t, 2, func(e *env) {
@@ -353,67 +326,51 @@ func TestPlan(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a server in the foreground of stage 0 holds up nothing", func(t *testing.T) {
-		bubble(t, 2, func(e *env) {
-			newCrew(e)
-			e.start()
-			e.allocate("a-db", "a-web")
-			e.asks("a-db", step(0, "server", "1000h"), step(0, "never", "1s"))
-			e.asks("a-web", step(1, "web", "1s"))
-			e.startNew("a-db", "a-web")
-			e.becomes(time.Minute, ready, "a-db", "a-web")
-			if got := e.sliver("a-web").Error; got != "" {
-				t.Errorf("the error is %q", got)
-			}
-		})
+	plan("a server in the foreground of stage 0 holds up nothing", func(t *testing.T, e *env, _ *crew) {
+		e.allocate("a-db", "a-web")
+		e.asks("a-db", step(0, "server", "1000h"), step(0, "never", "1s"))
+		e.asks("a-web", step(1, "web", "1s"))
+		e.startNew("a-db", "a-web")
+		e.becomes(time.Minute, ready, "a-db", "a-web")
+		if got := e.sliver("a-web").Error; got != "" {
+			t.Errorf("the error is %q", got)
+		}
 	})
-	t.Run("but one for whose end others wait does", func(t *testing.T) {
-		bubble(t, 2, func(e *env) {
-			c := newCrew(e)
-			e.start()
-			no := false
-			e.allocate("a-db", "a-web")
-			s := step(0, "slow", "5m")
-			s.Background = &no
-			e.asks("a-db", s)
-			e.asks("a-web", step(1, "web", "1s"))
-			e.startNew("a-db", "a-web")
-			e.becomes(6*time.Minute, ready, "a-db", "a-web")
-			if c.start["a-web web"].Before(c.ends["a-db slow"]) {
-				t.Error("stage 1 began early")
-			}
-		})
+	plan("but one for whose end others wait does", func(t *testing.T, e *env, c *crew) {
+		no := false
+		e.allocate("a-db", "a-web")
+		s := step(0, "slow", "5m")
+		s.Background = &no
+		e.asks("a-db", s)
+		e.asks("a-web", step(1, "web", "1s"))
+		e.startNew("a-db", "a-web")
+		e.becomes(6*time.Minute, ready, "a-db", "a-web")
+		if c.start["a-web web"].Before(c.ends["a-db slow"]) {
+			t.Error("stage 1 began early")
+		}
 	})
-	t.Run("a runner that ends at any time continues", func(t *testing.T) {
-		bubble(t, 2, func(e *env) {
-			c := newCrew(e)
+	plan("a runner that ends at any time continues", func(t *testing.T, e *env, c *crew) {
+		tiers(e, "3s")
+		e.on(all...)
+		for range 100 {
+			time.Sleep(130 * time.Millisecond)
+			if err := e.stop(); err != nil {
+				t.Fatal(err)
+			}
 			e.start()
-			tiers(e, "3s")
-			e.on(all...)
-			for range 100 {
-				time.Sleep(130 * time.Millisecond)
-				if err := e.stop(); err != nil {
-					t.Fatal(err)
-				}
-				e.start()
-			}
-			e.becomes(time.Minute, ready, all...)
-			if len(c.began) != 5 {
-				t.Errorf("begun: %v", c.began)
-			}
-		})
+		}
+		e.becomes(time.Minute, ready, all...)
+		if len(c.began) != 5 {
+			t.Errorf("begun: %v", c.began)
+		}
 	})
-	t.Run("version 2 makes nodes that are on at once", func(t *testing.T) {
-		bubble(t, 2, func(e *env) {
-			newCrew(e)
-			e.start()
-			e.allocate("a-db", "a-web")
-			e.asks("a-db", step(0, "db", "2s"))
-			e.asks("a-web", step(1, "web", "5s"))
-			e.do(am.EventProvision, am.GoalMake, func(d *am.Desired) { d.Present, d.On = true, true }, "a-db", "a-web")
-			e.within(10*time.Second, "a-web is configuring", func() bool { return e.sliver("a-web").Status.Operational == am.Configuring })
-			e.becomes(time.Minute, ready, "a-db", "a-web")
-		})
+	plan("version 2 makes nodes that are on at once", func(t *testing.T, e *env, _ *crew) {
+		e.allocate("a-db", "a-web")
+		e.asks("a-db", step(0, "db", "2s"))
+		e.asks("a-web", step(1, "web", "5s"))
+		e.do(am.EventProvision, am.GoalMake, func(d *am.Desired) { d.Present, d.On = true, true }, "a-db", "a-web")
+		e.within(10*time.Second, "a-web is configuring", func() bool { return e.sliver("a-web").Status.Operational == am.Configuring })
+		e.becomes(time.Minute, ready, "a-db", "a-web")
 	})
 	t.Run("a strict site fails the node whose step failed, and only that", func(t *testing.T) {
 		bubble(t, 2, func(e *env) {
@@ -426,36 +383,32 @@ func TestPlan(t *testing.T) {
 			e.becomes(time.Minute, ready, "a-db", "a-lb")
 		})
 	})
-	t.Run("fifty nodes and five stages: no node begins a stage early", func(t *testing.T) {
-		bubble(t, 2, func(e *env) {
-			c := newCrew(e)
-			e.start()
-			var names []string
-			for i := range 50 {
-				name := fmt.Sprint("a-", i)
-				names = append(names, name)
-				e.allocate(name)
-				var steps []setup.Step
-				for stage := range 5 {
-					if (i+stage)%3 != 0 {
-						steps = append(steps, step(stage, fmt.Sprint(stage), fmt.Sprintf("%dms", 100*(i*7+stage*3)%1700)))
-					}
-				}
-				e.asks(name, steps...)
-			}
-			e.startNew(names...)
-			e.becomes(2*time.Minute, ready, names...)
-			last := [5]time.Time{}
-			for key, end := range c.ends {
-				stage := key[len(key)-1] - '0'
-				last[stage] = maxTime(last[stage], end)
-			}
-			for key, at := range c.start {
-				if stage := key[len(key)-1] - '0'; stage > 0 && at.Before(last[stage-1]) {
-					t.Errorf("%s began at %v, and stage %d ended at %v", key, at, stage-1, last[stage-1])
+	plan("fifty nodes and five stages: no node begins a stage early", func(t *testing.T, e *env, c *crew) {
+		var names []string
+		for i := range 50 {
+			name := fmt.Sprint("a-", i)
+			names = append(names, name)
+			e.allocate(name)
+			var steps []setup.Step
+			for stage := range 5 {
+				if (i+stage)%3 != 0 {
+					steps = append(steps, step(stage, fmt.Sprint(stage), fmt.Sprintf("%dms", 100*(i*7+stage*3)%1700)))
 				}
 			}
-		})
+			e.asks(name, steps...)
+		}
+		e.startNew(names...)
+		e.becomes(2*time.Minute, ready, names...)
+		last := [5]time.Time{}
+		for key, end := range c.ends {
+			stage := key[len(key)-1] - '0'
+			last[stage] = maxTime(last[stage], end)
+		}
+		for key, at := range c.start {
+			if stage := key[len(key)-1] - '0'; stage > 0 && at.Before(last[stage-1]) {
+				t.Errorf("%s began at %v, and stage %d ended at %v", key, at, stage-1, last[stage-1])
+			}
+		}
 	})
 }
 

@@ -147,9 +147,9 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 	was.Answered, was.logged = time.Now(), false
 }
 
-// operatorText returns Detail for a provider's error, because the text of Error only refers to the
+// OperatorText returns Detail for a provider's error, because the text of Error only refers to the
 // log. For nil it returns a text which says that no call has ended yet.
-func operatorText(err error) string {
+func OperatorText(err error) string {
 	if err == nil {
 		return "none of its calls has ended yet"
 	}
@@ -166,7 +166,7 @@ func (r *Runner) logSilence() {
 	for name, p := range r.polls.byProvider {
 		if p.isSilent() && !p.logged {
 			p.logged = true
-			r.cfg.Log.Error("a provider does not answer; its slivers are reported in the state that was last observed", "provider", name, "silent_since", p.Answered, "error", operatorText(p.Err))
+			r.cfg.Log.Error("a provider does not answer; its slivers are reported in the state that was last observed", "provider", name, "silent_since", p.Answered, "error", OperatorText(p.Err))
 		}
 	}
 }

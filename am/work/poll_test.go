@@ -21,9 +21,9 @@ func (e *env) silence() (since time.Time, silent bool) {
 	return all[0].Answered, all[0].Silent
 }
 
-// TestAProviderThatNobodyCallsIsPolled checks that a provider without slivers which dies or hangs
+// TestIdleProvidersArePolled checks that a provider without slivers which dies or hangs
 // is reported as silent within a minute, and as answering again when it works.
-func TestAProviderThatNobodyCallsIsPolled(t *testing.T) {
+func TestIdleProvidersArePolled(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		trouble func(d *double, on bool)

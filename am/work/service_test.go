@@ -46,7 +46,7 @@ var steps = []setup.Step{
 	{Kind: setup.Execute, Shell: "bash", Command: "cd <&> /local\nmake"},
 }
 
-func TestServicesAreToldOnceWhenTheNodeIsMade(t *testing.T) {
+func TestServicesAreSentOnceAtCreation(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
 		e.allocate("a-1", "a-2")
@@ -73,7 +73,7 @@ func TestServicesAreToldOnceWhenTheNodeIsMade(t *testing.T) {
 	})
 }
 
-func TestAProviderThatKnowsNoSetup(t *testing.T) {
+func TestProviderWithoutSetup(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.d.noSetup = true
 		e.start()

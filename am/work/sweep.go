@@ -115,7 +115,7 @@ func (r *Runner) sweepProvider(ctx context.Context, name string, p Provider, sli
 	calls := sweepCalls
 	for batch := range slices.Chunk(slivers, r.limits.Names) {
 		if err := r.sweepSome(ctx, p, batch, &calls); err != nil && ctx.Err() == nil {
-			r.cfg.Log.Warn("cannot compare slivers with their resources", "provider", name, "slivers", len(batch), "error", operatorText(err))
+			r.cfg.Log.Warn("cannot compare slivers with their resources", "provider", name, "slivers", len(batch), "error", OperatorText(err))
 		}
 	}
 }

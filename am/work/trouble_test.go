@@ -20,7 +20,7 @@ func refusing(kind provider.Kind, msg string, temporary bool) func() *provider.E
 	return func() *provider.Error { return &provider.Error{Kind: kind, Msg: msg, Temporary: temporary} }
 }
 
-func TestHangingNodesStopNobodyElse(t *testing.T) {
+func TestHangingNodesDelayNoOthers(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		places int
@@ -62,8 +62,8 @@ func TestHangingNodesStopNobodyElse(t *testing.T) {
 	}
 }
 
-// TestManyHangingGetsStopNobodyElse has more hanging gets than may run at the same time.
-func TestManyHangingGetsStopNobodyElse(t *testing.T) {
+// TestManyHangingGetsDelayNoOthers has more hanging gets than may run at the same time.
+func TestManyHangingGetsDelayNoOthers(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
 		var hanging []string
@@ -270,7 +270,7 @@ func TestMissingProviderIsWaitedFor(t *testing.T) {
 }
 
 // Loading a provider may take long; others do not wait for it.
-func TestProviderThatIsSlowToLoadStopsNobodyElse(t *testing.T) {
+func TestSlowLoadOfAProviderDelaysNoOthers(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.components = func(u urn.URN) (string, string, bool) { return u.Name, u.Name, true }
 		e.providers = func(name string) (Provider, error) {
@@ -344,7 +344,7 @@ func TestReasonOfAnAttemptIsGoneWithTheNext(t *testing.T) {
 	}
 }
 
-func TestVanishedIsNotMadeAnew(t *testing.T) {
+func TestLostNodeIsNotRecreated(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
 		e.makeReady("a-1")
@@ -357,7 +357,7 @@ func TestVanishedIsNotMadeAnew(t *testing.T) {
 	})
 }
 
-func TestVanishedForAMomentDoesNotEndTask(t *testing.T) {
+func TestBriefAbsenceDoesNotEndTask(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
 		e.makeReady("a-1")
@@ -370,7 +370,7 @@ func TestVanishedForAMomentDoesNotEndTask(t *testing.T) {
 	})
 }
 
-func TestSweepFindsWhatIsBehindABadName(t *testing.T) {
+func TestSweepFindsNodesBesideAHangingOne(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
 		var names []string
@@ -386,9 +386,9 @@ func TestSweepFindsWhatIsBehindABadName(t *testing.T) {
 	})
 }
 
-// TestSweepKeepsTheLoginOfWhatIsChanging checks that a node keeps its login while its
+// TestSweepKeepsTheLoginOfChangingNodes checks that a node keeps its login while its
 // restarted provider reports it as changing.
-func TestSweepKeepsTheLoginOfWhatIsChanging(t *testing.T) {
+func TestSweepKeepsTheLoginOfChangingNodes(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
 		e.makeReady("a-1")
@@ -407,8 +407,8 @@ func TestSweepKeepsTheLoginOfWhatIsChanging(t *testing.T) {
 	})
 }
 
-// TestLook checks that Look updates a sliver before the next sweep.
-func TestLook(t *testing.T) {
+// TestRequestSweep checks that RequestSweep updates a sliver before the next regular sweep.
+func TestRequestSweep(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
 		e.makeReady("a-1")

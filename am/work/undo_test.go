@@ -42,9 +42,9 @@ func (e *env) freeze(is bool, names ...string) {
 	})
 }
 
-// TestHalfMadeSliversAreUndone checks that a sliver that cannot be created stays as failed
+// TestIncompleteSliversAreRemoved checks that a sliver that cannot be created stays as failed
 // with the reason, and that its incomplete node is removed.
-func TestHalfMadeSliversAreUndone(t *testing.T) {
+func TestIncompleteSliversAreRemoved(t *testing.T) {
 	for _, tt := range []struct {
 		rule string
 		play func(*env)

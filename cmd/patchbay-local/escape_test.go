@@ -264,10 +264,10 @@ func (a *arena) task(name, word string) string {
 	return out
 }
 
-// TestNothingGetsOut is about hostile users: it makes every attempt of the tables in a node,
+// TestNodesCannotEscape is about hostile users: it makes every attempt of the tables in a node,
 // uses up what the kernel shares out, and calls "up" as other users and as a node's PID 1.
 // The result holds for the running kernel.
-func TestNothingGetsOut(t *testing.T) {
+func TestNodesCannotEscape(t *testing.T) {
 	require.Root(t)
 	// A sixtieth of the kernel's default, so that it is soon full.
 	a := newArena(t, "escape-t")

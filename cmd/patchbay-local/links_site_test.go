@@ -8,23 +8,16 @@ import (
 	"testing"
 
 	"patchbay/inventory/provider"
-	"patchbay/inventory/provider/local"
-	"patchbay/inventory/provider/local/linktest"
 )
 
 // linkProperties are the requested properties of one direction of a link; 0 means none.
 type linkProperties struct {
 	capacity int64   // kbit/s
 	latency  float64 // ms
-	loss     float64 // per cent
 }
 
 // pair is a direction of a link, by the letters of its nodes: "ab" is from a to b.
 type pair string
-
-func (p pair) back() pair { return p[1:] + p[:1] }
-
-func (p pair) String() string { return string(p[:1]) + "→" + string(p[1:]) }
 
 // testLink is a link of a test.
 type testLink struct {
@@ -49,13 +42,9 @@ type linkSite struct {
 // join creates the nodes of the links, in one slice. The nodes have numbers from first on.
 func (b *testSite) join(t testing.TB, slice string, first int, links []testLink) *linkSite {
 	t.Helper()
-	s := b.draw(slice, first, links)
+	s := &linkSite{testSite: b, links: links, slice: "urn:publicid:IDN+example.org+slice+" + slice, first: first}
 	s.makeNodes(t)
 	return s
-}
-
-func (b *testSite) draw(slice string, first int, links []testLink) *linkSite {
-	return &linkSite{testSite: b, links: links, slice: "urn:publicid:IDN+example.org+slice+" + slice, first: first}
 }
 
 func (s *linkSite) letters() []string {
@@ -89,7 +78,7 @@ func (s *linkSite) node(letter string) provider.Resource {
 		for _, to := range strings.Split(l.nodes, "") {
 			if a := l.asked[pair(letter+to)]; a != (linkProperties{}) {
 				properties = append(properties, map[string]any{
-					"to": []string{to + ":" + l.name}, "capacity": a.capacity, "latency": a.latency, "packet_loss": a.loss,
+					"to": []string{to + ":" + l.name}, "capacity": a.capacity, "latency": a.latency,
 				})
 			}
 		}
@@ -107,17 +96,13 @@ func (s *linkSite) node(letter string) provider.Resource {
 	})
 }
 
-func (s *linkSite) updates() []provider.Update {
-	var all []provider.Update
-	for _, letter := range s.letters() {
-		all = append(all, provider.Update{Name: s.id(letter), Is: provider.Resource{"ensure": provider.Absent}, Should: s.node(letter)})
-	}
-	return all
-}
-
 func (s *linkSite) makeNodes(t testing.TB) {
 	t.Helper()
-	changes, err := s.provider.Set(t.Context(), s.updates(), false)
+	var updates []provider.Update
+	for _, letter := range s.letters() {
+		updates = append(updates, provider.Update{Name: s.id(letter), Is: provider.Resource{"ensure": provider.Absent}, Should: s.node(letter)})
+	}
+	changes, err := s.provider.Set(t.Context(), updates, false)
 	for _, c := range changes {
 		if c.Err != nil {
 			err = c.Err
@@ -147,26 +132,7 @@ func (s *linkSite) item(t testing.TB, letter, link string) (i linkItem) {
 }
 
 type linkItem struct {
-	ClientID  string `json:"client_id"`
-	Link      string `json:"link"`
-	MAC       string `json:"mac"`
-	Emulator  string `json:"emulator"`
-	RxPackets int64  `json:"rx_packets"`
-	TxPackets int64  `json:"tx_packets"`
-	RxBytes   int64  `json:"rx_bytes"`
-	TxBytes   int64  `json:"tx_bytes"`
-	Dropped   int64  `json:"dropped"`
-}
-
-// network opens the network of a node, which the caller closes.
-func (b *testSite) network(id string) (linktest.Node, error) {
-	a, err := b.request(local.Request{Action: local.ActionNetwork, Name: id})
-	var n local.NodeNetwork
-	if err == nil {
-		err = json.Unmarshal(a.Output, &n)
-	}
-	if err != nil || len(a.Files) != 1 {
-		return linktest.Node{}, fmt.Errorf("network of %s: %s%w", id, a.Error, err)
-	}
-	return linktest.Node{Network: a.Files[0], Base: n.Base}, nil
+	Link    string `json:"link"`
+	RxBytes int64  `json:"rx_bytes"`
+	Dropped int64  `json:"dropped"`
 }

@@ -103,6 +103,15 @@ func runAll(commands [][]string) error {
 	return nil
 }
 
+// TestImage makes the image for the other tests, which make test-host runs later.
+func TestImage(t *testing.T) {
+	require.Root(t)
+	require.Tool(t, "mmdebstrap")
+	if _, err := keptImage(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 var isBuilt bool
 
 func TestMain(m *testing.M) {

@@ -17,7 +17,7 @@ import (
 // files, words of the site or fixed words, or nothing. A new flag must be added here.
 func TestEveryFlagHasKnownCompletion(t *testing.T) {
 	want := map[string][]string{
-		"files": {"against", "backup", "bundle", "ca", "config", "content", "credential", "dir", "fits", "junit", "keep", "list", "out", "output", "passphrase-file", "request", "ssh-key", "svg", "with"},
+		"files": {"against", "backup", "bundle", "ca", "config", "content", "credential", "dir", "fits", "junit", "keep", "links", "list", "out", "output", "passphrase-file", "request", "ssh-key", "svg", "with"},
 		"words": {"user", "owner", "lead", "delegate from", "delegate to", "tool for", "login", "slice", "component", "provider", "life", "sliver-type", "image",
 			"event", "state", "goal", "outbound", "api-version", "format", "group"},
 		"nothing": {"at", "authority", "budget", "check", "content-url", "ends-before", "expires", "extend", "for", "from", "lift", "limit", "listen", "option", "public-url", "reason", "set", "since", "speaking-for",

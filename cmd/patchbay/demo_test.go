@@ -37,8 +37,8 @@ func TestDemoShowsAnExperiment(t *testing.T) {
 	}
 }
 
-// TestAsSomebodyElse runs demo without the rights of root.
-func TestAsSomebodyElse(t *testing.T) {
+// TestDemoWithoutRoot runs demo without the rights of root.
+func TestDemoWithoutRoot(t *testing.T) {
 	require.Root(t)
 	runCommand(t, "version")
 	dir, err := program.Build()

@@ -31,6 +31,7 @@
 //	release    delete slivers of users; renew changes the end of leases
 //	drain      take components out of service; undrain puts them back
 //	maintenance, lockdown                            stop new reservations
+//	shutdown   stop a slice, and keep its nodes for inspection
 //	thaw       lift the shutdown of a slice
 //
 // Users and slices of the trial authority: user, slice, delegate, tool, authority. Documents:

@@ -31,8 +31,8 @@ func TestGuideShowsEachTopic(t *testing.T) {
 
 // TestPictureOfTheExample compares the picture in README.md with the output of draw.
 func TestPictureOfTheExample(t *testing.T) {
-	code, svg := runCommand(t, "draw", "--svg", "-", "experimenter/examples/lan.xml")
+	code, svg := runCommand(t, "draw", "--svg", "-", "../../am/client/experiment/lan.xml")
 	if code != 0 || svg != program.ReadFile(t, "guide/lan.svg") {
-		t.Error("make it again: bin/patchbay draw --svg cmd/patchbay/guide/lan.svg cmd/patchbay/experimenter/examples/lan.xml")
+		t.Error("make it again: bin/patchbay draw --svg cmd/patchbay/guide/lan.svg am/client/experiment/lan.xml")
 	}
 }

@@ -22,7 +22,7 @@ type serverProcess struct {
 	stop            func() int
 }
 
-var listeningLine = regexp.MustCompile(`listening on (https://\S+), admin (http://\S+)`)
+var listeningLine = regexp.MustCompile(`listening on (https://\S+),(?: pages \S+,)? admin (http://\S+)`)
 
 func serve(t testing.TB, dir string, args ...string) *serverProcess {
 	t.Helper()

@@ -134,7 +134,7 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	if code, out := at("move"); code != 0 {
 		t.Fatal(out)
 	} else {
-		program.WantTexts(t, out, "is the database of the site from now on", "Do not serve the original any more")
+		program.WantTexts(t, out, "All sessions and links of the pages have ended", "is the database of the site from now on", "Do not serve the original any more")
 	}
 	s = serve(t, k.dir)
 	program.WantTexts(t, serveRefused(t, staging), "another server (process ", ") uses the providers in "+k.path("providers"))

@@ -22,7 +22,7 @@ func TestEachCertificateIsKeptOnce(t *testing.T) {
 	}
 }
 
-func TestMemoryIsBoundedAndKeepsWhatIsUsed(t *testing.T) {
+func TestCacheIsBoundedAndKeepsUsedEntries(t *testing.T) {
 	m := NewCache[int](8)
 	key := func(i int) [sha256.Size]byte { return [sha256.Size]byte{byte(i), byte(i >> 8)} }
 	m.Put(key(0), 7)

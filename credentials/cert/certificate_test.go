@@ -142,8 +142,8 @@ func TestLargeCertificatesAreNotRead(t *testing.T) {
 	}
 }
 
-// TestFlippedByteIsNeverVouchedFor flips two bits in every byte of certificates of every kind.
-func TestFlippedByteIsNeverVouchedFor(t *testing.T) {
+// TestModifiedCertificateIsNeverAccepted flips two bits in every byte of certificates of every kind.
+func TestModifiedCertificateIsNeverAccepted(t *testing.T) {
 	type entity = *pki.Entity
 	const lab = "urn:publicid:IDN+example.org:lab+"
 	root := pki.Authority(t, nil, saURN, "rsa1")

@@ -78,9 +78,9 @@ func TestDenyListIsBounded(t *testing.T) {
 	}
 }
 
-// TestFingerprintCannotBeDodged denies the ECDSA twin of a certificate by fingerprint and checks
+// TestDeniedFingerprintCoversTheECDSATwin denies the ECDSA twin of a certificate by fingerprint and checks
 // that the original is revoked, too. The attacks have the opposite case.
-func TestFingerprintCannotBeDodged(t *testing.T) {
+func TestDeniedFingerprintCoversTheECDSATwin(t *testing.T) {
 	root := pki.Authority(t, nil, saURN, "p256")
 	alice := pki.User(t, root, aliceURN, "rsa3")
 	sum := sha256.Sum256(pki.Twin(t, root, alice.Raw))

@@ -264,7 +264,7 @@ func TestRefusalsDoNotQuoteTheLists(t *testing.T) {
 	}
 }
 
-func TestGenerationCoversWhatIsRevoked(t *testing.T) {
+func TestGenerationChangesWithRevocations(t *testing.T) {
 	root := pki.Authority(t, nil, saURN, "rsa1")
 	one, two := crl{}.pem(t, root), crl{revoke: []*big.Int{big.NewInt(1)}}.pem(t, root)
 	block, _ := pem.Decode([]byte(two))
@@ -295,9 +295,9 @@ func TestGenerationCoversWhatIsRevoked(t *testing.T) {
 
 const bobURN = "urn:publicid:IDN+example.org+user+bob"
 
-// TestBrokenListsKeepWhatTheySaid changes the files of a trust folder while a server runs. A file
+// TestBrokenListsKeepTheirEntries changes the files of a trust folder while a server runs. A file
 // with an error never re-admits a revoked certificate.
-func TestBrokenListsKeepWhatTheySaid(t *testing.T) {
+func TestBrokenListsKeepTheirEntries(t *testing.T) {
 	root := pki.Authority(t, nil, saURN, "rsa1")
 	other := pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+ca", "rsa2")
 	alice, bob := pki.User(t, root, aliceURN, "rsa3"), pki.User(t, root, bobURN, "rsa4")
@@ -377,7 +377,7 @@ func TestBrokenListsKeepWhatTheySaid(t *testing.T) {
 	}
 }
 
-func TestUnreadableListsKeepWhatTheySaid(t *testing.T) {
+func TestUnreadableListsKeepTheirEntries(t *testing.T) {
 	root := pki.Authority(t, nil, saURN, "rsa1")
 	alice, bob := pki.User(t, root, aliceURN, "rsa3"), pki.User(t, root, bobURN, "rsa4")
 	dir := t.TempDir()
@@ -490,7 +490,7 @@ func TestRevokedOverEveryCertificateOfTheIssuer(t *testing.T) {
 }
 
 // Two authorities may have one name. Only the issuer of an anchor can revoke it.
-func TestAnchorsAreNotStruckByANamesake(t *testing.T) {
+func TestAnchorsAreRevokedByTheirIssuerOnly(t *testing.T) {
 	issue := func(parent *pki.Entity, authority, key string) *pki.Entity {
 		return pki.Issue(t, parent, pki.Subject{URIs: []string{"urn:publicid:IDN+" + authority + "+authority+ca"}, CN: "ca", Key: key, CA: true})
 	}
@@ -555,7 +555,7 @@ func TestOlderListDoesNotReplaceANewerOne(t *testing.T) {
 	}
 }
 
-func TestFilesThatSeemToBeMeantAreNamed(t *testing.T) {
+func TestIgnoredFilesThatLookLikeListsAreReported(t *testing.T) {
 	root := pki.Authority(t, nil, saURN, "rsa1")
 	for name, want := range map[string]string{
 		"denied.txt": "the deny list must be named denied", "Denied": "the deny list must be named denied", "DENIED.LST": "the deny list must be named denied",

@@ -112,8 +112,8 @@ func TestXmlsec1SignsAndWeAccept(t *testing.T) {
 	}
 }
 
-// TestXmlsec1AcceptsWhatWeSign has an outside verifier check our signatures.
-func TestXmlsec1AcceptsWhatWeSign(t *testing.T) {
+// TestXmlsec1AcceptsOurSignatures has an outside verifier check our signatures.
+func TestXmlsec1AcceptsOurSignatures(t *testing.T) {
 	xmlsec1 := require.Tool(t, "xmlsec1")
 	c := newCast(t)
 	dir := t.TempDir()

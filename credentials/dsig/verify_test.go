@@ -58,7 +58,7 @@ func replace(t *testing.T, s, old, by string) string {
 	return strings.Replace(s, old, by, 1)
 }
 
-func TestSignedOctetsAreGivenBack(t *testing.T) {
+func TestVerifyReturnsTheSignedBytes(t *testing.T) {
 	c := newCast(t)
 	for _, sha1 := range []bool{false, true} {
 		credential := c.credential()
@@ -104,7 +104,7 @@ func TestEveryKindOfKey(t *testing.T) {
 	}
 }
 
-func TestDelegatedChainIsGivenOutermostFirst(t *testing.T) {
+func TestDelegatedChainIsReturnedOutermostFirst(t *testing.T) {
 	c := newCast(t)
 	doc := c.delegated(t)
 	signed, err := dsig.Verify([]byte(doc), dsig.Options{})

@@ -153,9 +153,9 @@ func TestToolIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestXmlsec1TrustsWhatUsersSign checks every signature of a delegated and of a
+// TestXmlsec1AcceptsSignaturesOfUsers checks every signature of a delegated and of a
 // speaks-for credential with the authority's certificate as the only root.
-func TestXmlsec1TrustsWhatUsersSign(t *testing.T) {
+func TestXmlsec1AcceptsSignaturesOfUsers(t *testing.T) {
 	xmlsec1 := require.Tool(t, "xmlsec1")
 	c := newCast(t, time.Now())
 	delegated, err := trial.Delegate(c.slice.Credential, c.alice, c.bob.Certificate, time.Time{})

@@ -13,9 +13,9 @@ import (
 	"patchbay/credentials/trial/trialtest"
 )
 
-// TestXmlsec1TrustsWhatTheAuthoritySigns verifies a credential as the reference implementation
+// TestXmlsec1AcceptsSignaturesOfTheAuthority verifies a credential as the reference implementation
 // does: with xmlsec1, and the authority's certificate as the only root.
-func TestXmlsec1TrustsWhatTheAuthoritySigns(t *testing.T) {
+func TestXmlsec1AcceptsSignaturesOfTheAuthority(t *testing.T) {
 	xmlsec1 := require.Tool(t, "xmlsec1")
 	dir := t.TempDir()
 	today := time.Now()

@@ -132,7 +132,7 @@ func TestOpenedAuthorityKnowsItsUsersAndSlices(t *testing.T) {
 	}
 }
 
-func TestKeysAreForTheirOwnerAlone(t *testing.T) {
+func TestKeysAreReadableByTheirOwnerOnly(t *testing.T) {
 	a, dir := create(t)
 	if _, err := a.User("alice", now); err != nil {
 		t.Fatal(err)

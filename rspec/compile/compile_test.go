@@ -107,7 +107,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-func TestSecretsStayBehind(t *testing.T) {
+func TestSecretsAreRemoved(t *testing.T) {
 	r, err := compile.Compile([]byte("system a (\ndisk.0.os.credentials.password = '@input.pw@' and cpu.count >= 1)\ndeploy a 1"), compile.Options{Parameters: map[string]string{"pw": "sesame"}})
 	if err != nil {
 		t.Fatal(err)

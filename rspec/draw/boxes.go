@@ -90,7 +90,7 @@ const markRoom = 17
 // nodeLines writes a node into its box: name, type, state, error, addresses and login, as far as there is room.
 func (b *builder) nodeLines(v *vertex, n *view.Node) {
 	fewBoxes := len(b.groups) <= 12
-	v.state = view.ConditionOf(n.State)
+	v.state, v.stateWord = view.ConditionOf(n.State), n.State
 	v.add(nameOf(n), nameFont, false)
 	v.add(b.kindOfNode(n), detailFont, true)
 	if b.scene.document.Kind == view.Advertisement {

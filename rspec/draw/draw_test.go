@@ -174,10 +174,30 @@ func svgOf(t interface {
 }, d *view.Document) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := SVG(&b, d); err != nil {
+	if err := SVG(&b, d, SVGOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// TestPartOfAPage checks that a picture for a page has classes for states, and hides the heading.
+func TestPartOfAPage(t *testing.T) {
+	w := network(2, 1)
+	w.link(0, 1)
+	w.d.Kind, w.d.Nodes[0].State, w.d.Nodes[1].State = view.Manifest, "ready", `"><script>`
+	var b bytes.Buffer
+	if err := SVG(&b, &w.d, SVGOptions{Title: "my <nodes>", Class: func(s string) string { return "s-" + s }}); err != nil {
+		t.Fatal(err)
+	}
+	svg := b.String()
+	if err := checkSVG(svg); err != nil {
+		t.Error(err)
+	}
+	for want, times := range map[string]int{`<g class="s-ready">`: 1, `<g class="s-&#34;&gt;&lt;script&gt;">`: 1, "<title>my &lt;nodes&gt;</title>": 1, "my &lt;nodes&gt;</text>": 0, "Manifest:": 0} {
+		if n := strings.Count(svg, want); n != times {
+			t.Errorf("%s is there %d times, want %d", want, n, times)
+		}
+	}
 }
 
 func textOf(t testing.TB, d *view.Document, o TextOptions) string {

@@ -35,8 +35,11 @@ func (s *scene) legendTexts() (list []legendText) {
 			seen[s.vertices[i].state]++
 		}
 	}
-	for _, c := range []legendText{{view.Ready, "ready"}, {view.Busy, "on its way"}, {view.Idle, "not running"}, {view.Failed, "failed"}} {
+	for _, c := range []legendText{{view.Ready, "ready"}, {view.Busy, "on their way"}, {view.Idle, "not running"}, {view.Failed, "failed"}} {
 		if n := seen[c.is]; n > 0 {
+			if n == 1 && c.is == view.Busy {
+				c.text = "on its way"
+			}
 			list = append(list, legendText{c.is, fmt.Sprintf("%d %s", n, c.text)})
 		}
 	}

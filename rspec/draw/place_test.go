@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestGridTellsEachOnce(t *testing.T) {
+func TestGridListsEachBoxOnce(t *testing.T) {
 	var g grid
 	g.add(box(0, 0, 10*gridCell, 10*gridCell)) // in many cells
 	g.add(box(20*gridCell, 0, 21*gridCell, 1))

@@ -19,6 +19,8 @@ type vertex struct {
 	lines []line
 	title string
 	state view.Condition
+	// stateWord is the state as the document writes it; "" for a group of nodes.
+	stateWord string
 	// bars are the thick lines of a hub that is drawn as a bus.
 	bars [][2]point
 	// stubEnds are the points where the stubs of a node meet the bars of a bus.
@@ -57,6 +59,7 @@ type scene struct {
 	// titleAtRight says which frames have their title at the right.
 	titleAtRight   []bool
 	heading, notes []string
+	hidesHeading   bool
 	labels         []label
 	// unplaced is the number of labels for which no place was found.
 	unplaced int

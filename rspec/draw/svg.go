@@ -33,12 +33,23 @@ var stateColours = map[view.Condition]string{view.Ready: "#007f5f", view.Busy: "
 
 const fontFamily = `"Helvetica Neue",Helvetica,Arial,"Liberation Sans","DejaVu Sans",sans-serif`
 
+// SVGOptions are for a drawing that is a part of a page. The zero value is for one that stands alone.
+type SVGOptions struct {
+	// Title replaces the heading, and is not drawn.
+	Title string
+	// Class returns the class of a node's box for its state; nil means no classes.
+	Class func(state string) string
+}
+
 // SVG writes a self-contained drawing of d: no scripts, no references, no fonts to
 // load. It returns the error of w.
-func SVG(w io.Writer, d *view.Document) error {
+func SVG(w io.Writer, d *view.Document, o SVGOptions) error {
 	s := newScene(d)
+	if o.Title != "" {
+		s.heading, s.hidesHeading = []string{o.Title}, true
+	}
 	s.layOut()
-	out := &svgWriter{w: bufio.NewWriter(w), s: s}
+	out := &svgWriter{w: bufio.NewWriter(w), s: s, class: o.Class}
 	out.writeDocument()
 	return out.w.Flush()
 }
@@ -75,11 +86,15 @@ func (s *scene) fitPage() {
 	for range s.heading[1:] {
 		head += noteFont.height()
 	}
+	headWidth := headFont.width(s.heading[0])
+	if s.hidesHeading {
+		head, headWidth = 0, 0
+	}
 	if len(s.vertices) == 0 {
 		s.notes = append(s.notes, "nothing to draw: the document holds no nodes and no links")
 	}
 	legend := s.legendWidth()
-	wide := max(headFont.width(s.heading[0]), largestOf(s.heading[1:], noteFont.width), largestOf(s.notes, noteFont.width), all.hw*2, legend)
+	wide := max(headWidth, largestOf(s.heading[1:], noteFont.width), largestOf(s.notes, noteFont.width), all.hw*2, legend)
 	foot := float64(len(s.notes)) * noteFont.height()
 	if legend > 0 {
 		foot += 26
@@ -102,8 +117,9 @@ func (s *scene) fitPage() {
 }
 
 type svgWriter struct {
-	w *bufio.Writer
-	s *scene
+	w     *bufio.Writer
+	s     *scene
+	class func(state string) string
 }
 
 // printf formats numbers and points for SVG.
@@ -134,6 +150,9 @@ func (o *svgWriter) writeDocument() {
 	o.printf(`<rect width="100%%" height="100%%" fill="%v"/>`+"\n", paper)
 	y := margin + headFont.size
 	for i, t := range s.heading {
+		if s.hidesHeading {
+			break
+		}
 		if i == 0 {
 			o.writeText(margin, y, t, headFont, ink, "")
 			y += 4
@@ -219,7 +238,11 @@ func (o *svgWriter) writeEdge(e *edge) {
 }
 
 func (o *svgWriter) writeVertex(v *vertex) {
-	o.printf("<g><title>%s</title>\n", escape(v.title))
+	class := ""
+	if o.class != nil && v.stateWord != "" {
+		class = fmt.Sprintf(` class="%s"`, escape(o.class(v.stateWord)))
+	}
+	o.printf("<g%s><title>%s</title>\n", class, escape(v.title))
 	draw := func(dx, dy, radius float64, fill, stroke, extra string) {
 		o.printf(`<rect x="%v" y="%v" width="%v" height="%v" rx="%v" fill="%v" stroke="%v"%v/>`+"\n",
 			v.left()+dx, v.top()+dy, v.hw*2, v.hh*2, radius, fill, stroke, extra)

@@ -7,7 +7,7 @@ import (
 
 const sliverInfo = `<geni_sliver_info xmlns="http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1" `
 
-func TestTextTells(t *testing.T) {
+func TestTextContent(t *testing.T) {
 	const site = "urn:publicid:IDN+testbed.example.org+"
 	for _, c := range []struct {
 		name, text string
@@ -45,7 +45,7 @@ func TestTextTells(t *testing.T) {
 	}
 }
 
-func TestDrawingTellsAddressesAndReasons(t *testing.T) {
+func TestDrawingShowsAddressesAndReasons(t *testing.T) {
 	p := read(t, document("manifest", `<node client_id="a"><host name="a" ipv4="192.0.2.7"/>`+sliverInfo+`state="geni_failed" error="`+strings.Repeat("word ", 60)+`end"/></node>`))
 	svg := svgOf(t, p)
 	for _, want := range []string{"error: " + strings.Repeat("word ", 60) + "end", ">192.0.2.7</text>", "…word word"} {

@@ -196,9 +196,9 @@ func TestCorpusForeign(t *testing.T) {
 	perturbed(t, requests(t), *times, func(*doc) []urn.URN { return []urn.URN{manager} })
 }
 
-// TestDamageIsSeen changes each byte of a valid manifest that comes from the request. Each change
+// TestDamageIsDetected changes each byte of a valid manifest that comes from the request. Each change
 // must be detected. Otherwise the other tests of this package prove nothing.
-func TestDamageIsSeen(t *testing.T) {
+func TestDamageIsDetected(t *testing.T) {
 	t.Parallel()
 	request := []byte(`<?xml version='1.0'?>
 <!-- before --><rspec type = "request" xmlns="` + core + `" xmlns:x='urn:x' xmlns:i="` + instance + `"

@@ -26,7 +26,7 @@ func ConditionOf(state string) Condition {
 		return Failed
 	case s == "ready", s == "active", s == "started", s == "up":
 		return Ready
-	case s == "notready", s == "stopped", s == "unallocated", s == "allocated", s == "closed", s == "shutdown":
+	case s == "notready", s == "stopped", s == "unallocated", s == "allocated", s == "reserved", s == "closed", s == "shutdown":
 		return Idle
 	case s == "provisioned", strings.Contains(s, "ing"), strings.Contains(s, "pending"), s == "ticketed", s == "uncompleted", s == "changing":
 		return Busy

@@ -95,7 +95,7 @@ func TestReadUnderstands(t *testing.T) {
 	}
 }
 
-func TestStatesAreTold(t *testing.T) {
+func TestStatesAreRead(t *testing.T) {
 	for word, want := range map[string]Condition{
 		"geni_ready": Ready, "ready": Ready, "Active": Ready, "geni_notready": Idle, "geni_configuring": Busy, "geni_stopping": Busy,
 		"geni_pending_allocation": Busy, "geni_failed": Failed, "Uncompleted": Busy, "": Unknown, "odd": Unknown,

@@ -106,7 +106,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-func TestFindingsAreTold(t *testing.T) {
+func TestFindingsAreReported(t *testing.T) {
 	a, b := Finding{Line: 1, Column: 1, Msg: "a"}, Finding{Line: 2, Column: 1, Msg: "b"}
 	incomplete := Finding{Msg: "the document could not be validated to its end: out of memory; try again"}
 	for _, tt := range []struct {
@@ -180,7 +180,7 @@ func TestTheTwoWiderPlaces(t *testing.T) {
 	}
 }
 
-func TestCoreSchemaLeavesExtensionsAlone(t *testing.T) {
+func TestCoreSchemaIgnoresExtensions(t *testing.T) {
 	in := request("<e:fd zork='' xmlns:e='http://www.protogeni.net/resources/rspec/ext/emulab/1'/>")
 	if err := Parse([]byte(in), Limits{}, func(d *Doc) error {
 		if n := len(d.Validate(Core(schemas.Request))); n != 0 {
@@ -195,7 +195,7 @@ func TestCoreSchemaLeavesExtensionsAlone(t *testing.T) {
 	}
 }
 
-func TestFindingsAreFewAndShort(t *testing.T) {
+func TestFindingsAreBounded(t *testing.T) {
 	huge := strings.Repeat("x", 20_000)
 	for rule, in := range map[string]string{
 		"20 kB where a boolean is wanted":      request("<node client_id='n' exclusive='" + huge + "'/>"),
@@ -345,8 +345,8 @@ func TestOneSchemaManyGoroutines(t *testing.T) {
 	all.Wait()
 }
 
-// TestSchemasAreServedToTheirCompilerAlone checks that documents cannot load schemas by their names.
-func TestSchemasAreServedToTheirCompilerAlone(t *testing.T) {
+// TestSchemasAreServedToTheirCompilerOnly checks that documents cannot load schemas by their names.
+func TestSchemasAreServedToTheirCompilerOnly(t *testing.T) {
 	Known(schemas.Request).compile()
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other.xsd")

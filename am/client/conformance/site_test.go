@@ -58,7 +58,7 @@ type probeLab struct {
 	dir, folder, url string
 }
 
-var serveLine = regexp.MustCompile(`listening on (https://\S+), admin`)
+var serveLine = regexp.MustCompile(`listening on (https://\S+),`)
 
 // newProbeLab serves a site with simulated nodes without delays. chance is that setting of
 // the provider.

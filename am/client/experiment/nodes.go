@@ -59,6 +59,12 @@ func ReadManifest(text []byte, user string) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
+	expires, _ := time.Parse(time.RFC3339, d.Expires) // zero if it has none
+	return Manifest{NodesOf(d, user), expires}, nil
+}
+
+// NodesOf returns the nodes of a manifest that was read before, as ReadManifest does.
+func NodesOf(d *view.Document, user string) []Node {
 	nodes := make([]Node, len(d.Nodes))
 	for i, n := range d.Nodes {
 		nodes[i] = Node{Name: n.Name, Sliver: n.Sliver, Component: n.Component}
@@ -74,8 +80,23 @@ func ReadManifest(text []byte, user string) (Manifest, error) {
 			}
 		}
 	}
-	expires, _ := time.Parse(time.RFC3339, d.Expires) // zero if it has none
-	return Manifest{nodes, expires}, nil
+	return nodes
+}
+
+// Command returns the command line that logs in; "" without a login.
+func (n Node) Command() string {
+	if !n.Login.Exists() {
+		return ""
+	}
+	way := view.Way{Login: n.Login.inView()}
+	if n.Gateway.Exists() {
+		way.Gateway = n.Gateway.inView()
+	}
+	return way.Command("")
+}
+
+func (l Login) inView() view.Login {
+	return view.Login{User: l.User, Host: l.Host, Port: strconv.Itoa(l.Port)}
 }
 
 // chooseLogin chooses the login of a node, with its gateway: the first login of user, or

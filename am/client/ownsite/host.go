@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -44,13 +45,31 @@ func HostProblem(ctx context.Context) string {
 	return fmt.Sprintf("%s failed: %v", display.ShellLine([]string{helper, "doctor", "--quiet"}), err)
 }
 
-// FreeAddress returns an address of this host with a port that no program uses now.
+// FreeAddress returns an address of this host with a port that no program uses now. The two ports after it are free,
+// too, for health and metrics and for the pages.
 func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	const tries = 100
+	for range tries {
+		first, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		isFree := arePortsFree(first.Addr().(*net.TCPAddr).Port+1, 2)
+		if err := first.Close(); err != nil || isFree {
+			return first.Addr().String(), err
+		}
 	}
-	return l.Addr().String(), l.Close()
+	return "", errors.New("this host has no three free ports in a row")
+}
+
+func arePortsFree(port, n int) bool {
+	for p := range n {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+p)))
+		if err != nil || l.Close() != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // FindProgram returns the absolute path of one of our programs. It searches this program's

@@ -309,7 +309,7 @@ func (o Site) create(ctx context.Context, messages io.Writer) error {
 		authority = ownAuthority
 	}
 	_, err = create.Site(ctx, create.Options{
-		Dir: o.Dir, Authority: authority, Provider: provider, Listen: address, PublicURL: "https://" + address, Program: helper,
+		Dir: o.Dir, Authority: authority, Provider: provider, Listen: address, PublicURL: "https://" + address, Program: helper, Serve: true,
 	})
 	if err == nil && provider == create.Local {
 		err = o.releasePortsAtOnce()

@@ -8,9 +8,9 @@ import (
 	"unicode"
 )
 
-// TestStrangersDoNotControlTerminals proves that names of files in a user's folder, and
+// TestTextsOfOthersAreEscapedForTerminals proves that names of files in a user's folder, and
 // of nodes in a manifest, are escaped for terminals.
-func TestStrangersDoNotControlTerminals(t *testing.T) {
+func TestTextsOfOthersAreEscapedForTerminals(t *testing.T) {
 	s := &Session{Choice: Selection{Site: new(ChosenSite)}, Dir: t.TempDir()}
 	if err := os.Mkdir(s.File("slices"), 0o700); err != nil {
 		t.Fatal(err)

@@ -176,13 +176,3 @@ func (x *Slice) StoreRequest(text []byte) error {
 	}
 	return userfolder.RemoveFile(x.Session.SliceFile(x.Name, NewRequest))
 }
-
-// EarliestEnd returns the end of the lease that ends first.
-func EarliestEnd(list []client.Sliver) (end time.Time) {
-	for _, s := range list {
-		if end.IsZero() || s.Expires.Before(end) {
-			end = s.Expires
-		}
-	}
-	return end
-}

@@ -107,9 +107,9 @@ func TestAggregateAndUserAreFoundInOneOrder(t *testing.T) {
 	}
 }
 
-// TestURLWithoutAPathIsAskedAsGiven checks that a URL without a path is tried first, because some
+// TestURLWithoutAPathIsTriedFirst checks that a URL without a path is tried first, because some
 // aggregates serve the API at the root.
-func TestURLWithoutAPathIsAskedAsGiven(t *testing.T) {
+func TestURLWithoutAPathIsTriedFirst(t *testing.T) {
 	const answer = `<methodResponse><params><param><value><struct><member><name>geni_api</name><value><int>3</int></value></member>` +
 		`<member><name>code</name><value><struct><member><name>geni_code</name><value><int>0</int></value></member></struct></value></member>` +
 		`<member><name>value</name><value><struct><member><name>geni_api</name><value><int>3</int></value></member>` +

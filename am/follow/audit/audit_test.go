@@ -203,8 +203,8 @@ func TestFormOfLines(t *testing.T) {
 	s.wants("open", "call call1", "change geni_start call1", "work geni_expire sliver+c", "call x", "act lockdown", "act lockdown")
 }
 
-// TestNoNameForgesALine puts line ends and terminal control characters into every text.
-func TestNoNameForgesALine(t *testing.T) {
+// TestTextsAreEscapedInLines puts line ends and terminal control characters into every text.
+func TestTextsAreEscapedInLines(t *testing.T) {
 	evil := "a\n{\"at\":\"2026-11-20T12:00:00.000Z\",\"event\":\"gone\"}\r\x1b[2K\x7f\u0085\u2028\u202e\xff\U0001F600\x00<&>"
 	u := urn.URN{Authority: evil, Type: evil, Name: evil}
 	l := (&Call{ID: evil, Method: evil, Remote: evil, Caller: u, Speaker: u, Slice: u, Credentials: []string{evil}, Output: evil}).line(noon)
@@ -338,7 +338,7 @@ func (s *site) fill(lost int) {
 	}
 }
 
-func TestUnwritableAuditIsLoudAndWaits(t *testing.T) {
+func TestUnwritableAuditIsReportedAndRetried(t *testing.T) {
 	s := newSite(t)
 	s.path = filepath.Join(s.dir, "sub", "audit.log")
 	s.log.path = s.path // whose folder is not there
@@ -375,7 +375,7 @@ func TestUnwritableAuditIsLoudAndWaits(t *testing.T) {
 	}
 }
 
-func TestSignOfLife(t *testing.T) {
+func TestSilentAuditWritesAlive(t *testing.T) {
 	s := newSite(t)
 	s.log.Act(Act{What: "x"})
 	s.now = s.now.Add(silence - time.Second)
@@ -387,7 +387,7 @@ func TestSignOfLife(t *testing.T) {
 	s.wants("open", "act x", "alive")
 }
 
-func TestWhatSliversHold(t *testing.T) {
+func TestHoldingsOfSliversAreWritten(t *testing.T) {
 	s := newSite(t)
 	sliver := func(n string, o am.Observed) am.Sliver {
 		return am.Sliver{URN: name("sliver", n), Slice: name("slice", "s"), Creator: name("user", "alice"), Speaker: name("tool", "portal"), Component: name("node", "pc1"), Request: "call1", Observed: o}

@@ -83,8 +83,8 @@ func TestLateLinesHaveTheTimeOfTheChange(t *testing.T) {
 	h.wantsAt(65, "B C")
 }
 
-// TestEachFileTellsWhatIsHeld deletes the older files.
-func TestEachFileTellsWhatIsHeld(t *testing.T) {
+// TestEachFileHasTheHoldings deletes the older files.
+func TestEachFileHasTheHoldings(t *testing.T) {
 	h := history{newSite(t)}
 	h.start()
 	h.at(10).holds("A", one)
@@ -148,8 +148,8 @@ func TestAsIsOfThatTime(t *testing.T) {
 	}
 }
 
-// TestWholeSecondIsAllOfIt asks for a second in which one sliver ends and another begins.
-func TestWholeSecondIsAllOfIt(t *testing.T) {
+// TestWhoCoversTheWholeSecond asks for a second in which one sliver ends and another begins.
+func TestWhoCoversTheWholeSecond(t *testing.T) {
 	h := history{newSite(t)}
 	h.start().holds("A", one)
 	end := noon.Add(time.Minute)

@@ -12,9 +12,9 @@ import (
 	"patchbay/am/store"
 )
 
-// TestSeen checks the last revision of the store that the audit file has, also after the file was
+// TestLastRevisionInTheFile checks the last revision of the store that the audit file has, also after the file was
 // moved away.
-func TestSeen(t *testing.T) {
+func TestLastRevisionInTheFile(t *testing.T) {
 	s := newSite(t)
 	seen := func(want store.Rev) {
 		t.Helper()

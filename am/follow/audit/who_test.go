@@ -202,8 +202,8 @@ func TestParsePlace(t *testing.T) {
 	}
 }
 
-// TestWhoPassesWhatIsNoLine reads files that contain other text than lines.
-func TestWhoPassesWhatIsNoLine(t *testing.T) {
+// TestWhoSkipsOtherText reads files that contain other text than lines.
+func TestWhoSkipsOtherText(t *testing.T) {
 	h := history{newSite(t)}
 	h.start()
 	h.holds("a", am.Observed{Addresses: []string{"192.0.2.1"}})

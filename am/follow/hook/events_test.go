@@ -45,7 +45,7 @@ func kindsFor(t *testing.T, h Hook, before, after *am.Sliver) (list []string) {
 	return list
 }
 
-func TestWhatIsToldOfASliver(t *testing.T) {
+func TestEventsOfASliver(t *testing.T) {
 	a := reserved("s", "a")
 	asked := a
 	asked.ProbedUntil = noon
@@ -103,7 +103,7 @@ func TestWhatIsToldOfASliver(t *testing.T) {
 	}
 }
 
-func TestAHookHearsTheUsualUnlessItSaysWhatItWants(t *testing.T) {
+func TestHooksGetTheDefaultEventsUnlessConfigured(t *testing.T) {
 	a := reserved("s", "a")
 	for _, c := range []struct {
 		events []Kind
@@ -151,7 +151,7 @@ func TestEventsOfASetup(t *testing.T) {
 }
 
 // Programs of others read events, so their form must stay.
-func TestEventsLookAsWritten(t *testing.T) {
+func TestFormOfEvents(t *testing.T) {
 	b := newBench(t, Hook{Name: "all", Events: Kinds})
 	b.open()
 	alice, slice := urn.MustParse("urn:publicid:IDN+example.org+user+alice"), am.Slice{URN: sliceURN("s"), Created: noon}
@@ -223,7 +223,7 @@ func TestIDsAreUniqueAlsoAfterABackupWasRestored(t *testing.T) {
 	}
 }
 
-func TestALongErrorIsCut(t *testing.T) {
+func TestLongErrorsAreShortened(t *testing.T) {
 	a, b := running(reserved("s", "a"), am.Configuring), running(reserved("s", "a"), am.Failed)
 	b.Error = string(make([]byte, 1<<20))
 	if n := len(eventsOf(site, changeOf(&a, &b))[0].text); n > 16<<10 {

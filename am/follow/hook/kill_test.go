@@ -69,9 +69,9 @@ func childThatIsKilled() {
 	}
 }
 
-// TestKilledServersTellAtLeastOnceAndInOrder repeatedly kills a process that posts and
+// TestKilledServersDeliverAtLeastOnceAndInOrder repeatedly kills a process that posts and
 // delivers events, then delivers the rest. Each event was delivered at least once, in order.
-func TestKilledServersTellAtLeastOnceAndInOrder(t *testing.T) {
+func TestKilledServersDeliverAtLeastOnceAndInOrder(t *testing.T) {
 	dir := t.TempDir()
 	told := filepath.Join(dir, "told")
 	if err := os.WriteFile(filepath.Join(dir, "hook"), []byte(`#!/bin/sh

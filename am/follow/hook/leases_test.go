@@ -39,7 +39,7 @@ func (b *bench) looked() {
 	b.drained()
 }
 
-func TestExpiringIsToldOnceForEachEnd(t *testing.T) {
+func TestExpiringIsPostedOnceForEachEnd(t *testing.T) {
 	var d diary
 	b := still(t, &d, time.Hour)
 	want := func(lines ...string) {
@@ -69,7 +69,7 @@ func TestExpiringIsToldOnceForEachEnd(t *testing.T) {
 	// b has expired but is not ended yet: it is too late for an event.
 }
 
-func TestALeaseThatIsShortFromTheBeginningIsTold(t *testing.T) {
+func TestShortLeasesPostExpiring(t *testing.T) {
 	var d diary
 	b := still(t, &d, time.Hour)
 	b.looked()
@@ -98,7 +98,7 @@ func TestFrozenSliversDoNotExpireUntilThawed(t *testing.T) {
 	}
 }
 
-func TestEachHookIsToldAtItsOwnTime(t *testing.T) {
+func TestHooksHaveTheirOwnTimeBeforeTheEnd(t *testing.T) {
 	var d diary
 	b := still(t, &d, time.Hour, 24*time.Hour)
 	b.put(ready("a", 48*time.Hour))

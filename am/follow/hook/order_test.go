@@ -71,9 +71,9 @@ func scratch(t *testing.T) string {
 	return dir
 }
 
-// TestEachSliceIsToldInOrder has several hooks fail at random, once or for a while, for one
+// TestEventsOfASliceAreDeliveredInOrder has several hooks fail at random, once or for a while, for one
 // slice or all, and crashes the server between delivery and removal.
-func TestEachSliceIsToldInOrder(t *testing.T) {
+func TestEventsOfASliceAreDeliveredInOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		hooks := []Hook{{Name: "one", Timeout: patience}, {Name: "two", Timeout: patience}}
 		dir := scratch(t)

@@ -66,7 +66,7 @@ func TestSignaturesAreHMAC(t *testing.T) {
 	}
 }
 
-func TestAnswersThatTakeNothing(t *testing.T) {
+func TestAnswersThatAcceptAnEvent(t *testing.T) {
 	elsewhere := 0
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
 	defer other.Close()
@@ -129,7 +129,7 @@ func TestAnswersThatTakeNothing(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatHangsIsLeft(t *testing.T) {
+func TestHangingReceiverIsDisconnected(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	release := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { cancel(); <-release }))
@@ -172,7 +172,7 @@ func TestUntrustedServerGetsNoEvent(t *testing.T) {
 	}
 }
 
-func TestNoProxyComesBetween(t *testing.T) {
+func TestHooksUseNoProxy(t *testing.T) {
 	proxied := false
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied = true }))
 	defer proxy.Close()
@@ -204,7 +204,7 @@ func TestSecretsThatCannotSign(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatIsAwayGetsItLater(t *testing.T) {
+func TestUnreachableReceiverGetsEventsLater(t *testing.T) {
 	var tries atomic.Int32
 	ids := make(chan string, 100)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

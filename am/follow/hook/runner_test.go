@@ -83,7 +83,7 @@ func TestASliceThatFailsDoesNotStopOthers(t *testing.T) {
 	}
 }
 
-func TestAnotherHookHearsOnlyWhatComesAfter(t *testing.T) {
+func TestNewHookGetsLaterEventsOnly(t *testing.T) {
 	var d diary
 	b := newBench(t, Hook{Name: "old"})
 	b.take = d.take
@@ -148,7 +148,7 @@ func TestDroppedEvents(t *testing.T) {
 }
 
 // The runner gives a running delivery a moment, logs this, then cancels it.
-func TestStoppingWaitsAMoment(t *testing.T) {
+func TestStopWaitsForARunningDelivery(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	b := newBench(t, Hook{Name: "h"})
 	b.take = func(ctx context.Context, _ string, e Event) error {

@@ -296,7 +296,7 @@ type one struct {
 func (o one) Accept() (net.Conn, error) { return o.conn, nil }
 
 // Many connections leave nothing behind, in OpenSSL or elsewhere.
-func TestManyConnectionsLeaveNothingBehind(t *testing.T) {
+func TestClosedConnectionsAreFreed(t *testing.T) {
 	warm, n := 200, 1000
 	if testing.Short() {
 		warm, n = 100, 400

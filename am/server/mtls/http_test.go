@@ -87,7 +87,7 @@ func TestKeepAliveWithBodies(t *testing.T) {
 }
 
 // The server ends a connection with close_notify, so that a client can detect truncation.
-func TestEndIsSaidByCloseNotify(t *testing.T) {
+func TestServerSendsCloseNotify(t *testing.T) {
 	s := serve(t, chainHandler, nil)
 	tcp := s.dialTCP(t)
 	var wire bytes.Buffer

@@ -16,7 +16,7 @@ import (
 var versions = map[string]uint16{"TLS12": tls.VersionTLS12, "TLS13": tls.VersionTLS13}
 
 // The handler gets any chain unchanged, whoever signed it.
-func TestAnyChainIsHandedUpByteForByte(t *testing.T) {
+func TestHandlerGetsTheChainUnchanged(t *testing.T) {
 	s := serve(t, chainHandler, nil)
 	for _, c := range []struct {
 		name, key string

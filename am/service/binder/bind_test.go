@@ -343,7 +343,7 @@ func TestErrorIsShort(t *testing.T) {
 	}
 }
 
-func TestRefusalTellsTheLine(t *testing.T) {
+func TestRefusalHasTheLine(t *testing.T) {
 	for _, tt := range []struct {
 		rule    string
 		reasons []Reason
@@ -413,7 +413,7 @@ components: [{name: host, exclusive: false, sliver_types: [container], capacity:
 	}
 }
 
-func TestAmountIsWhatTheTypeNeeds(t *testing.T) {
+func TestAmountOfANodeIsThatOfItsType(t *testing.T) {
 	b, err := bind(request("type=big-vm"), newHoldings(site(t, testbed)), slice("mine"))
 	if err != nil || b.Nodes[0].Amount != (am.Amount{Slots: 1, Cores: 2, Memory: 4096}) {
 		t.Errorf("%+v, %v", b, err)

@@ -451,7 +451,7 @@ func TestLargeLANGetsALargeNetwork(t *testing.T) {
 
 // If the inventory changes, a tag in use by a link does not become the tag of a shared VLAN, and
 // vice versa.
-func TestTagsStayWhatTheyWereWhenTheInventoryChanges(t *testing.T) {
+func TestTagsInUseStayWhenTheInventoryChanges(t *testing.T) {
 	alone := func() *rspec.Request { return linked(request("on=h1", "on=h2"), "l a:0 b:0") }
 	shared := func() *rspec.Request { return linked(request("on=h1", "on=h2"), "l a:0 b:0 shared=exchange") }
 	swapped := strings.NewReplacer("[100..102]", "[1750]", "tag: 1750", "tag: 100").Replace(switched)
@@ -480,9 +480,9 @@ func TestTagsStayWhatTheyWereWhenTheInventoryChanges(t *testing.T) {
 	}
 }
 
-// TestOverBookedInterfaceCarriesWhatTakesNothing lowers the capacity of an interface below the
+// TestOverBookedInterfaceAcceptsLinksWithoutCapacity lowers the capacity of an interface below the
 // amount in use. Links without a capacity still fit.
-func TestOverBookedInterfaceCarriesWhatTakesNothing(t *testing.T) {
+func TestOverBookedInterfaceAcceptsLinksWithoutCapacity(t *testing.T) {
 	x := newHoldings(site(t, switched))
 	allocate(t, x, "x", "s", linked(request("on=h1", "on=h2"), "l a:0 b:0 a:0>b:0=600000"))
 	x.inv = site(t, strings.Replace(switched, "capacity: 1G", "capacity: 500M", 1))

@@ -76,9 +76,9 @@ func TestOnlyWhatIsPermittedIsTaken(t *testing.T) {
 	}
 }
 
-// TestPermittedIsAsIfNothingElseWere compares the choice among permitted components with the choice
+// TestPermitEqualsTakingOthersOutOfService compares the choice among permitted components with the choice
 // when all others are out of service.
-func TestPermittedIsAsIfNothingElseWere(t *testing.T) {
+func TestPermitEqualsTakingOthersOutOfService(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		const n = 12
 		var whole, drained strings.Builder

@@ -63,7 +63,7 @@ func leaving(t *testing.T, shared bool, ends string, wishes ...rspec.Property) [
 	return all
 }
 
-func TestPropertiesOfWhatLeavesAnInterface(t *testing.T) {
+func TestPropertiesOfSendingInterfaces(t *testing.T) {
 	for _, tt := range []struct {
 		rule   string
 		shared bool

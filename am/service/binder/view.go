@@ -1,6 +1,7 @@
 package binder
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -28,6 +29,9 @@ type occupancy struct {
 	network network
 	windows []*maintenance.Window // the maintenance at the start of the interval, by component; nil if there is none
 	drains  []bool                // whether the plan drains a component, by component; nil if windows is nil
+	// lastKey and last are those of the previous hold, since the calendar is ordered by component; nil at first.
+	lastKey []byte
+	last    *inventory.Component
 }
 
 // usage is the most that slivers hold of a component at one time. The fields beginning with
@@ -175,12 +179,17 @@ func (v *View) occupy(from, until time.Time, mine am.Hash) (*occupancy, error) {
 // componentOf returns nil if the inventory no longer has the component. The component of a sliver
 // is found by its URN or, if the URN has changed, by its name at its provider.
 func (x *occupancy) componentOf(h *am.Hold) *inventory.Component {
+	if x.last != nil && bytes.Equal(h.Component, x.lastKey) {
+		return x.last
+	}
 	c, ok := x.inv.ComponentWithKey(h.Component)
 	if !ok {
 		if c, ok = x.inv.ComponentNamed(string(h.ComponentName)); !ok || c.Provider != string(h.Provider) {
 			return nil
 		}
+		return c
 	}
+	x.lastKey, x.last = append(x.lastKey[:0], h.Component...), c
 	return c
 }
 
@@ -232,9 +241,16 @@ func (x *occupancy) serves(i int32) bool { return !x.drained(i) && x.maintenance
 // slotsFor returns how many slivers with the given needs still fit on component i, for a slice that
 // has no slivers there.
 func (x *occupancy) slotsFor(i int32, needs am.Amount) int {
-	c, u := x.inv.Components[i], &x.usage[i]
+	if !x.serves(i) {
+		return 0
+	}
+	return room(x.inv.Components[i], &x.usage[i], needs)
+}
+
+// room returns how many slivers with the given needs fit on c beside u, for a slice that has none there.
+func room(c *inventory.Component, u *usage, needs am.Amount) int {
 	switch {
-	case !x.serves(i), u.exclusive > 0, c.Exclusive && u.slivers > 0:
+	case u.exclusive > 0, c.Exclusive && u.slivers > 0:
 		return 0
 	case c.Exclusive:
 		return 1

@@ -217,9 +217,9 @@ func TestEachKindHasItsCode(t *testing.T) {
 	}
 }
 
-// TestADryRunAsksForAllThatASetWill checks that a dry run has the steps and links of a node, like a
+// TestDryRunHasAllAttributesOfASet checks that a dry run has the steps and links of a node, like a
 // set.
-func TestADryRunAsksForAllThatASetWill(t *testing.T) {
+func TestDryRunHasAllAttributesOfASet(t *testing.T) {
 	b := newBench("rack")
 	s := on("rack.a")
 	s[0].Setup = []step.Step{{Kind: step.Execute, Shell: "sh", Command: "true"}}
@@ -259,10 +259,10 @@ func TestDryRunOfAChange(t *testing.T) {
 	}
 }
 
-// TestADryRunIsWithoutWhatIsBeingRemoved checks that a dry run includes the removal of nodes whose
+// TestDryRunIncludesPendingRemovals checks that a dry run includes the removal of nodes whose
 // deletion has not reached the provider yet, so that they do not conflict with new nodes. Errors of
 // the removals are ignored.
-func TestADryRunIsWithoutWhatIsBeingRemoved(t *testing.T) {
+func TestDryRunIncludesPendingRemovals(t *testing.T) {
 	b := newBench("rack", "other")
 	b.doubles["rack"].refuses = map[string]*provider.Error{"": {Kind: provider.Failed, Msg: "it cannot be removed"}}
 	leaving := on("rack.a", "other.a", "rack.c")
@@ -297,7 +297,7 @@ func TestOneBatchForEachProvider(t *testing.T) {
 	}
 }
 
-func TestAProviderThatDoesNotAnswerIsTheProvidersFault(t *testing.T) {
+func TestUnansweredDryRunIsAProviderError(t *testing.T) {
 	broken := &provider.Error{Kind: provider.Failed, Msg: "the provider rack is not working properly", Err: fmt.Errorf("exit status 3 of /secret/path")}
 	for _, tt := range []struct {
 		rule   string
@@ -320,7 +320,7 @@ func TestAProviderThatDoesNotAnswerIsTheProvidersFault(t *testing.T) {
 	}
 }
 
-func TestProbesOfAProviderWaitInLine(t *testing.T) {
+func TestDryRunsOfAProviderAreQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench("rack")
 		b.doubles["rack"].naps = 100 * time.Millisecond
@@ -388,7 +388,7 @@ func TestL10ADryRunThatChangesSomething(t *testing.T) {
 	}
 }
 
-func TestALookAfterwardsThatFailsIsLogged(t *testing.T) {
+func TestFailedGetAfterADryRunIsLogged(t *testing.T) {
 	b := newBench("rack")
 	b.doubles["rack"].later = fmt.Errorf("the disk is full")
 	got := says(b.probe(t, on("rack.a", "rack.b")))
@@ -402,9 +402,9 @@ func TestALookAfterwardsThatFailsIsLogged(t *testing.T) {
 	}
 }
 
-// TestWhatHasMovedIsNotRemoved checks that a node which exists after a dry run because its sliver
+// TestNodesProvisionedMeanwhileAreNotRemoved checks that a node which exists after a dry run because its sliver
 // was provisioned meanwhile is not removed, and that its provider still gets dry runs.
-func TestWhatHasMovedIsNotRemoved(t *testing.T) {
+func TestNodesProvisionedMeanwhileAreNotRemoved(t *testing.T) {
 	b := newBench("rack")
 	d := b.doubles["rack"]
 	d.deaf = true // so that the nodes are there afterwards

@@ -189,7 +189,7 @@ func (s *site) held() int {
 	return len(all)
 }
 
-func TestASlowProviderKeepsNobodyElseWaiting(t *testing.T) {
+func TestSlowProviderDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	s := newImpatientSite(t, 8*time.Second)
 	s.behave("slow", behaviour{Dry: "hang"})
@@ -226,8 +226,8 @@ func TestASlowProviderKeepsNobodyElseWaiting(t *testing.T) {
 	(<-answered).want(t, am.TimedOut, "did not answer in time")
 }
 
-// TestACallerWhoGoesLeavesNothing breaks the connection during a dry run.
-func TestACallerWhoGoesLeavesNothing(t *testing.T) {
+// TestDisconnectedCallerReservesNothing breaks the connection during a dry run.
+func TestDisconnectedCallerReservesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.behave("rack", behaviour{Dry: "hang"})

@@ -142,8 +142,8 @@ func TestNamesOfSliversBeingRemovedAreFree(t *testing.T) {
 	}
 }
 
-// TestWhatAProviderSaysIsOneLineOfASCII checks the output of Allocate and geni_error of Status.
-func TestWhatAProviderSaysIsOneLineOfASCII(t *testing.T) {
+// TestProviderMessagesAreOneLineOfASCII checks the output of Allocate and geni_error of Status.
+func TestProviderMessagesAreOneLineOfASCII(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	odd := "\u00e4\n\r\t]]></string><evil/>\x01\u2028\U0001F600\u202e" + strings.Repeat("long ", 2000)

@@ -167,9 +167,9 @@ func TestReleaseWritesAbsent(t *testing.T) {
 	})
 }
 
-// TestReleaseOfWhatWasRestored releases a reservation of a restored backup, which may have been
+// TestReleaseOfRestoredReservations releases a reservation of a restored backup, which may have been
 // provisioned since. Its component stays reserved until the provider reports no node.
-func TestReleaseOfWhatWasRestored(t *testing.T) {
+func TestReleaseOfRestoredReservations(t *testing.T) {
 	st := open(t)
 	seed(t, st, false, []string{"d0"}, allocated)
 	commit(t, st, func(v *store.View) (cs store.ChangeSet, err error) {

@@ -26,7 +26,7 @@ func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN, minEnd time.Time) (
 		return nil, err
 	}
 	rec.Serial++
-	rec.Shutdown, rec.ShutdownBy = am.Slice{}.Shutdown, urn.URN{}
+	rec.Shutdown, rec.ShutdownBy, rec.ShutdownOperator = time.Time{}, urn.URN{}, ""
 	cs.PutSlice(rec)
 	for i := range slivers {
 		x := &slivers[i]

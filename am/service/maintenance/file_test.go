@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 )
 
-func TestChangeKeepsWhatItDoesNotTouch(t *testing.T) {
+func TestChangeKeepsOtherEntries(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "maintenance.yaml")
 	const before = `# Ask the office before you lift this.
 lockdown: {text: "power cut", since: 2030-01-31T08:00:00Z} # noon

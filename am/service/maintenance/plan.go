@@ -3,6 +3,7 @@ package maintenance
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -45,6 +46,14 @@ type Window struct {
 	Line int
 
 	names []string // the single names of Components
+}
+
+// Where returns the components in the notation of the maintenance file, or "the whole site".
+func (w *Window) Where() string {
+	if len(w.Components) == 0 {
+		return "the whole site"
+	}
+	return strings.Join(w.Components, " ")
 }
 
 // Drain means that components keep the slivers they have and take no new ones.

@@ -105,7 +105,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestParseTellsAllMistakes(t *testing.T) {
+func TestParseReportsAllMistakes(t *testing.T) {
 	_, err := Parse([]byte("lockdown: {txt: x}\nplanned:\n  - {from: x, until: y, text: ''}\n"), "m.yaml")
 	for _, want := range []string{"m.yaml:1: lockdown has no key", "m.yaml:1: lockdown has no text", "m.yaml:3: from", "m.yaml:3: until", "m.yaml:3: the text is empty"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

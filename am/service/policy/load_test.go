@@ -53,7 +53,7 @@ func load(t testing.TB, policy, accepted string) *Rules {
 	return r
 }
 
-func TestLoadSaysWhatItRead(t *testing.T) {
+func TestLoadDescribesTheRules(t *testing.T) {
 	r := load(t, testPolicy, "# of this year\nurn:publicid:IDN+example.org:course-net+user+alice  2026-01-02\n")
 	want := []string{
 		`rule "students", for example.org:course-*+user+* in example.org:course-net: only container on only pc2..pc4, vm01..vm02; at most 10 nodes a user; at most 5 nodes a slice; at most 40 nodes a project; at most 20 cores a user; the first lease at most 2h; renewals to at most 1d12h after the renewal; slivers live at most 3d; only for users who have accepted https://testbed.example.org/terms and are listed in accepted (in upper or lower case); text in refusals: Ask your teacher.`,
@@ -162,7 +162,7 @@ func TestLoadFindsMistakes(t *testing.T) {
 	}
 }
 
-func TestRemarksTellWhatWasNotMeant(t *testing.T) {
+func TestLikelyMistakesAreRemarked(t *testing.T) {
 	for _, tt := range []struct{ rule, text, want string }{
 		{"a rule behind one for all", "rules: [{name: a}, {name: b, who: x+user+y}]", `rule "b": this rule never applies: rule "a" in line 1`},
 		{"a rule behind a wider one", `rules: [{name: a, who: ["c+user+*", "x:**+user+*"]}, {name: b, who: ["x:z+user+y", "c+user+d"]}]`, "this rule never applies"},
@@ -207,7 +207,7 @@ func TestCoresThatNothingTakesAreRemarked(t *testing.T) {
 	}
 }
 
-func TestStrangersFitNoTrustedName(t *testing.T) {
+func TestPatternsOfUntrustedAuthoritiesAreReported(t *testing.T) {
 	r := load(t, `rules: [{name: a, who: ["example.org:x+user+*", "example.net+user+*", "exampel.org:**+user+*"], projects: [example.org, other.org]}]`, "")
 	var got []string
 	for _, p := range r.UnmatchedPatterns([]string{"example.org"}) {

@@ -76,7 +76,7 @@ func TestPatternsFitProjects(t *testing.T) {
 	}
 }
 
-func TestPatternsThatFitNobodyAreMistakes(t *testing.T) {
+func TestPatternsThatMatchNoUserAreMistakes(t *testing.T) {
 	for _, tt := range []struct{ rule, pattern, want string }{
 		{"no user", "example.org", "write AUTHORITY+user+NAME"},
 		{"no name", "example.org+user+", "has no name"},

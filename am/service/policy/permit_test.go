@@ -112,7 +112,7 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 	}
 }
 
-func TestWithinReadsWhatIsHeldOnlyForLimits(t *testing.T) {
+func TestWithinReadsHoldingsOnlyForLimits(t *testing.T) {
 	damaged := errors.New("damaged")
 	held := func(urn.URN, urn.URN) (Held, error) { return Held{}, damaged }
 	for rules, want := range map[string]error{"": nil, ", nodes: {user: 6}": damaged} {
@@ -178,7 +178,7 @@ func TestLeasesByRule(t *testing.T) {
 	}
 }
 
-func TestOverIsWhoHasLivedTooLong(t *testing.T) {
+func TestCheckLifeRefusesOldSlivers(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 1e8, time.UTC)
 	for _, tt := range []struct {
 		rule, lease string
@@ -223,7 +223,7 @@ func TestExplainNamesTheRule(t *testing.T) {
 	}
 }
 
-func TestFullTellsWhenNothingMoreMayBeHad(t *testing.T) {
+func TestFullReportsReachedLimits(t *testing.T) {
 	r := load(t, testPolicy, "")
 	slice := sliceURN("course-net", "s")
 	for _, tt := range []struct {

@@ -141,11 +141,11 @@ func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 		at, span := display.Place(file, w.Line), w.From.Format(time.RFC3339)+" until "+w.Until.Format(time.RFC3339)
 		switch {
 		case !w.Until.After(now):
-			k.warn(at, "maintenance of %s, from %s, is over; remove it", site.WindowText(w), span)
+			k.warn(at, "maintenance of %s, from %s, is over; remove it", w.Where(), span)
 		case w.IsInForce(now):
-			k.warn(at, "%s is under maintenance, from %s: %s", site.WindowText(w), span, w.Text)
+			k.warn(at, "%s is under maintenance, from %s: %s", w.Where(), span, w.Text)
 		default:
-			k.good(at, "maintenance of %s, from %s", site.WindowText(w), span)
+			k.good(at, "maintenance of %s, from %s", w.Where(), span)
 		}
 	}
 	for _, d := range p.Drained {

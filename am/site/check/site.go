@@ -56,6 +56,7 @@ func (k *Checker) Site(ctx context.Context, file string) {
 	}
 	k.ownerAccess(filepath.Dir(file))
 	passed(c.CheckMetrics())
+	passed(c.CheckWeb())
 	if passed(c.CheckKeyFiles()) {
 		k.serverKeys(c, u.Hostname())
 	}

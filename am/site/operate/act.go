@@ -36,7 +36,7 @@ type SliceResult struct {
 	Expires time.Time `json:"expires,omitzero"`
 	// Shutdown means that the slice was shut down, and remains shut down.
 	Shutdown bool `json:"shutdown,omitempty"`
-	// ClientIDs are the node names of the counted slivers; only a preview has them.
+	// ClientIDs are the node names of the counted slivers; Thaw omits them.
 	ClientIDs []string `json:"client_ids,omitempty"`
 }
 
@@ -101,6 +101,13 @@ type Thaw struct {
 	Operator       string `json:"operator"`
 }
 
+// Shutdown is an order to shut a slice down, as the method Shutdown does.
+type Shutdown struct {
+	Slice    string `json:"slice"`
+	Text     string `json:"text,omitempty"`
+	Operator string `json:"operator"`
+}
+
 // Release releases the slivers of an order, all or none. If the order has several slices,
 // slices of which only removals remain are skipped. Providers remove the resources
 // afterwards; until they confirm, components stay held. With Preview, nothing is changed.
@@ -108,16 +115,13 @@ type Thaw struct {
 func (d *Operations) Release(ctx context.Context, o Release) (Result, error) {
 	done, err := d.act(ctx, o.Targets, o.Operator, o.Text, true, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
 		if !t.record.Shutdown.IsZero() && !o.Frozen {
-			return refuse("slice %s was shut down at %s by %s, and is kept for inspection; release it with --frozen, or thaw it", t.slice, t.record.Shutdown.Format(time.RFC3339), t.record.ShutdownBy)
+			return refuse("slice %s was shut down at %s by %s, and is kept for inspection; release it with --frozen, or thaw it", t.slice, t.record.Shutdown.Format(time.RFC3339), whoShutDown(t.record.ShutdownBy, t.record.ShutdownOperator))
 		}
-		row := SliceResult{Slice: t.slice, Slivers: len(t.slivers), Shutdown: !t.record.Shutdown.IsZero()}
+		row := SliceResult{Slice: t.slice, Slivers: len(t.slivers), Shutdown: !t.record.Shutdown.IsZero(), ClientIDs: clientIDs(t.slivers)}
 		for i := range t.slivers {
 			t.slivers[i].Frozen = false
 			if t.slivers[i].Status.Allocation == am.Provisioned {
 				row.Removing++
-			}
-			if o.Preview {
-				row.ClientIDs = append(row.ClientIDs, t.slivers[i].ClientID)
 			}
 		}
 		done.Slices = append(done.Slices, row)
@@ -163,9 +167,16 @@ func (d *Operations) Renew(ctx context.Context, o Renew) (Result, error) {
 		t.event, t.text = am.EventRenew, "until "+until.Format(time.RFC3339)
 		t.record.Serial++
 		cs.PutSlice(t.record)
-		done.Slices = append(done.Slices, SliceResult{Slice: t.slice, Slivers: len(t.slivers), Expires: until})
+		done.Slices = append(done.Slices, SliceResult{Slice: t.slice, Slivers: len(t.slivers), Expires: until, ClientIDs: clientIDs(t.slivers)})
 		return nil
 	})
+}
+
+func clientIDs(slivers []am.Sliver) (names []string) {
+	for i := range slivers {
+		names = append(names, slivers[i].ClientID)
+	}
+	return names
 }
 
 // maxLease limits the leases that an operator may set; a longer one is probably a
@@ -198,6 +209,29 @@ func (d *Operations) warn(result *Result, x *am.Sliver, end, now time.Time) {
 	if w := d.cfg.Plan().NextWindow(name, now); w != nil && end.After(w.From) {
 		note("maintenance of %s begins at %s: %s", name, w.From.Format(time.RFC3339), w.Text)
 	}
+}
+
+// Shutdown shuts a slice down: its nodes are switched off and kept, its users cannot use them, and no
+// lease ends before Thaw. It fails with a *RefusedError or an error of the store.
+func (d *Operations) Shutdown(ctx context.Context, o Shutdown) (Result, error) {
+	return d.act(ctx, []string{o.Slice}, o.Operator, o.Text, false, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
+		all, err := v.SliversOf(t.slice)
+		live := slices.DeleteFunc(all, func(x am.Sliver) bool { return !x.Live(v.Now()) })
+		switch {
+		case err != nil:
+			return err
+		case !t.isWhole:
+			return refuse("%s names slivers; only a whole slice can be shut down", o.Slice)
+		case !t.record.Shutdown.IsZero():
+			return refuse("slice %s was shut down at %s by %s already", t.slice, t.record.Shutdown.Format(time.RFC3339), whoShutDown(t.record.ShutdownBy, t.record.ShutdownOperator))
+		case len(live) == 0:
+			return refuse("slice %s has no slivers", t.slice)
+		}
+		t.event, t.slivers = am.EventShutdown, live
+		t.record.ShutdownOperator = o.Operator
+		done.Slices = append(done.Slices, SliceResult{Slice: t.slice, Slivers: len(live), Shutdown: true, ClientIDs: clientIDs(live)})
+		return lease.Shutdown(v, cs, t.record, live, "")
+	})
 }
 
 // Thaw lifts the shutdown of a slice. The nodes are switched off, but users can start them,

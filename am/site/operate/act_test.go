@@ -113,9 +113,9 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseSkipsWhatIsBeingRemoved proves that the slices whose users have deleted their
+// TestReleaseSkipsSliversBeingRemoved proves that the slices whose users have deleted their
 // slivers do not refuse the release of others.
-func TestReleaseSkipsWhatIsBeingRemoved(t *testing.T) {
+func TestReleaseSkipsSliversBeingRemoved(t *testing.T) {
 	s := newSite(t)
 	release := func(targets ...string) (operate.Result, error) {
 		return s.Release(t.Context(), operate.Release{Targets: targets, Operator: "dora"})
@@ -165,7 +165,7 @@ func TestRenew(t *testing.T) {
 
 // A lease that ended while no server was running can be renewed: the sliver still has its record
 // and its component.
-func TestRenewWhatIsOver(t *testing.T) {
+func TestRenewOfExpiredLeases(t *testing.T) {
 	s := newSite(t)
 	s.commit(func(v *store.View) (cs store.ChangeSet, err error) {
 		x, _, err := v.Sliver(name(urn.Sliver, "s1"))
@@ -216,6 +216,20 @@ func TestThaw(t *testing.T) {
 	}
 }
 
+// TestShutdown checks that an operator's shutdown stops and keeps the slivers of a slice, and names the operator.
+func TestShutdown(t *testing.T) {
+	s := newSite(t)
+	done, err := s.Shutdown(t.Context(), operate.Shutdown{Slice: "exp-a", Text: "it attacks others", Operator: "dora"})
+	if err != nil || len(done.Slices) != 1 || done.Slices[0].Slivers != 2 || !done.Slices[0].Shutdown || s.woken.Load() != 1 {
+		t.Errorf("%+v, %v, woken %d", done, err, s.woken.Load())
+	}
+	has(t, "its nodes stop", s.state(1), "s1 stopping gen 2 until 02T15:00 frozen;", "s2 failed gen 1 until 02T14:00 frozen;", "e exp-a serial 8 shut down;", "stop s1;", `Shutdown by dora "it attacks others" 2`)
+	has(t, "the list names the operator", s.lines("slices", operate.Filter{Shutdown: true}), `"shutdown_operator":"dora"`)
+	if _, err := s.Thaw(t.Context(), operate.Thaw{Slice: "exp-a", Operator: "dora"}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOrdersAreRefused checks that an impossible command is refused with a reason and changes
 // nothing, also if a part of it would be possible.
 func TestOrdersAreRefused(t *testing.T) {
@@ -251,6 +265,8 @@ func TestOrdersAreRefused(t *testing.T) {
 		{"a slip in the name of one that is", operate.Thaw{Slice: "frosen", Operator: "dora"}, "did you mean frozen?"},
 		{"a slice to thaw that is not there", operate.Thaw{Slice: "zzzzzzzz", Operator: "dora"}, "there is no slice zzzzzzzz here"},
 		{"a sliver to thaw", operate.Thaw{Slice: name(urn.Sliver, "s6").String(), Operator: "dora"}, "is a sliver, not a slice"},
+		{"a slice that was shut down", operate.Shutdown{Slice: "frozen", Operator: "dora"}, "was shut down at 2030-01-02T11:30:00Z by " + bob.String() + " already"},
+		{"a sliver to shut down", operate.Shutdown{Slice: "exp-a/web", Operator: "dora"}, "only a whole slice can be shut down"},
 		{"extended into the past", operate.Thaw{Slice: "frozen", Extend: operate.End{Until: now}, Operator: "dora"}, "is in the past"},
 		{"an order without an operator", operate.Release{Targets: []string{"exp-a"}}, "no operator's name"},
 		{"a name that a terminal obeys", operate.Thaw{Slice: "frozen", Operator: "\x1b[2J"}, "control characters"},
@@ -271,6 +287,8 @@ func TestOrdersAreRefused(t *testing.T) {
 			_, err = s.Release(t.Context(), o)
 		case operate.Renew:
 			_, err = s.Renew(t.Context(), o)
+		case operate.Shutdown:
+			_, err = s.Shutdown(t.Context(), o)
 		case operate.Thaw:
 			_, err = s.Thaw(t.Context(), o)
 		}

@@ -1,6 +1,6 @@
 // Package operate lists what a site holds, and carries out the commands of its
 // operators. Operations lists slices, slivers, nodes, tasks, the journal and
-// node-hours, and releases, renews and thaws:
+// node-hours, and releases, renews, shuts down and thaws:
 //
 //	command ── query ──> Endpoints ──> Operations ── one view ─────> store
 //	        <─ rows, a JSON object a line ─┘

@@ -31,7 +31,7 @@ const (
 //	GET /inspect?slice=URN  the manifest of a slice, even if it was shut down
 //	GET /held?user=URN&slice=URN  what the user, the slice and its project hold
 //	POST /fits              a request RSpec, answered by Fits as one line of JSON
-//	POST /release           a Release, answered by a Result; and /renew, /thaw
+//	POST /release           a Release, answered by a Result; and /renew, /shutdown, /thaw
 //
 // A refused request gets status 422 with the reason as its text; a malformed one
 // gets 400.
@@ -41,12 +41,13 @@ func Endpoints(d *Operations) map[string]http.Handler { return endpoints(d, maxR
 func endpoints(d *Operations, readers int) map[string]http.Handler {
 	c := &listServer{operations: d, slots: make(chan struct{}, readers)}
 	handlers := map[string]http.Handler{
-		"GET /inspect":  http.HandlerFunc(c.inspect),
-		"GET /held":     http.HandlerFunc(c.held),
-		"POST /fits":    http.HandlerFunc(c.fits),
-		"POST /release": orderHandler(func(r *http.Request, o Release) (Result, error) { return d.Release(r.Context(), o) }),
-		"POST /renew":   orderHandler(func(r *http.Request, o Renew) (Result, error) { return d.Renew(r.Context(), o) }),
-		"POST /thaw":    orderHandler(func(r *http.Request, o Thaw) (Result, error) { return d.Thaw(r.Context(), o) }),
+		"GET /inspect":   http.HandlerFunc(c.inspect),
+		"GET /held":      http.HandlerFunc(c.held),
+		"POST /fits":     http.HandlerFunc(c.fits),
+		"POST /release":  orderHandler(func(r *http.Request, o Release) (Result, error) { return d.Release(r.Context(), o) }),
+		"POST /renew":    orderHandler(func(r *http.Request, o Renew) (Result, error) { return d.Renew(r.Context(), o) }),
+		"POST /shutdown": orderHandler(func(r *http.Request, o Shutdown) (Result, error) { return d.Shutdown(r.Context(), o) }),
+		"POST /thaw":     orderHandler(func(r *http.Request, o Thaw) (Result, error) { return d.Thaw(r.Context(), o) }),
 	}
 	for _, what := range ListNames {
 		handlers["GET /"+what] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.list(w, r, what) })

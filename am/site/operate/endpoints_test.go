@@ -31,7 +31,7 @@ func (s *site) serve() *httptest.Server {
 	return at
 }
 
-func TestDoors(t *testing.T) {
+func TestEndpoints(t *testing.T) {
 	s := newSite(t)
 	at := s.serve()
 	for _, c := range []struct {
@@ -213,6 +213,7 @@ func FuzzQuestions(f *testing.F) {
 func FuzzOrders(f *testing.F) {
 	f.Add("release", `{"targets":["exp-a/web"],"operator":"dora"}`)
 	f.Add("renew", `{"targets":["exp-a"],"for":60,"operator":"dora"}`)
+	f.Add("shutdown", `{"slice":"exp-a","operator":"dora"}`)
 	f.Add("thaw", `{"slice":"frozen","extend":{"until":"2030-01-03T00:00:00Z"},"operator":"dora"}`)
 	s := newSite(f)
 	doors := operate.Endpoints(s.Operations)

@@ -3,10 +3,14 @@ package operate
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"patchbay/am"
 	"patchbay/am/store"
 )
+
+// clockMargin is how far the times of entries may go back, in the order of the journal.
+const clockMargin = time.Hour
 
 // Journal lists entries of the journal, oldest first; with a limit, only the latest entries.
 // Journal fails like Slices.
@@ -23,7 +27,7 @@ func (d *Operations) Journal(f Filter, row func(Entry) error) error {
 			if w.matchesEntry(&e) {
 				last = append(last, e)
 			}
-			return len(last) < f.Limit
+			return len(last) < f.Limit && !e.At.Before(w.Since.Add(-clockMargin))
 		})
 		for _, e := range slices.Backward(last) {
 			if err != nil || !p.add(entryRow(&e)) {

@@ -76,7 +76,7 @@ func (w *parsedFilter) matchesSliver(x *am.Sliver, now time.Time) bool {
 		(w.user.matchAll() || w.user.matchURN(x.Creator) || !x.Speaker.IsZero() && w.user.matchURN(x.Speaker)) &&
 		(w.component.matchAll() || w.component.matchURN(x.Component) || w.component.matchName(name)) &&
 		(w.provider.matchAll() || w.provider.matchName(provider)) &&
-		(w.state.matchAll() || w.state.matchName(StateOf(x, now))) &&
+		(w.state.matchAll() || w.state.matchName(StateOf(x, now)) || hasFailedSetup(x) && w.state.matchName(StateSetupFailed)) &&
 		(w.EndsBefore.IsZero() || x.Expires.Before(w.EndsBefore) && !x.Frozen) &&
 		w.inPeriod(x.Created)
 }
@@ -124,10 +124,10 @@ func (d *Operations) Slices(f Filter, row func(Slice) error) error {
 }
 
 func sliceRow(s *am.Slice, slivers []am.Sliver, now time.Time) Slice {
-	r := Slice{URN: s.URN, Created: s.Created, Shutdown: s.Shutdown, ShutdownBy: s.ShutdownBy, States: map[string]int{}}
+	r := Slice{URN: s.URN, Created: s.Created, Shutdown: s.Shutdown, ShutdownBy: s.ShutdownBy, ShutdownOperator: s.ShutdownOperator, States: map[string]int{}}
 	for i := range slivers {
 		x := &slivers[i]
-		r.States[StateOf(x, now)]++
+		r.States[setupState(x, now)]++
 		r.Users = addUser(r.Users, x.Creator)
 		if !x.Live(now) {
 			continue
@@ -178,6 +178,14 @@ func (w *parsedFilter) sliverRow(x *am.Sliver, now time.Time) Sliver {
 		State: StateOf(x, now), Allocation: x.Status.Allocation, Operational: x.Status.Operational, Frozen: x.Frozen,
 		Created: x.Created, Expires: x.Expires, Creator: x.Creator, Speaker: x.Speaker, Error: x.Error,
 		Addresses: x.Observed.Addresses, Logins: x.Observed.Logins,
+	}
+	if hasFailedSetup(x) {
+		r.Setup = SetupFailed
+		if i := x.FailedStep(); i >= 0 && i < len(x.Observed.Services) {
+			r.SetupOutput = x.Observed.Services[i].Output
+		}
+	} else if !x.SetupBegan.IsZero() {
+		r.Setup = SetupRuns
 	}
 	if r.State == StateExpired { // calls of the API do not show it any more
 		ended := am.After(x.Status, am.EventExpire)

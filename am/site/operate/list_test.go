@@ -162,9 +162,9 @@ func TestSlipsInFilters(t *testing.T) {
 	}
 }
 
-// TestDrainsOfNothing checks that operators see a drained name without a component. A renamed
+// TestDrainsWithoutAComponentAreListed checks that operators see a drained name without a component. A renamed
 // component may be in service by mistake.
-func TestDrainsOfNothing(t *testing.T) {
+func TestDrainsWithoutAComponentAreListed(t *testing.T) {
 	s := newSite(t)
 	plan, err := maintenance.Parse([]byte("drained:\n- {components: [pc1, blade5..blade7], text: fan, by: dora}\n- components: [gone]\n"), "f")
 	if err != nil {
@@ -236,9 +236,9 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-// TestListsTellWhatIsOver checks that a sliver is listed as expired from the end of its lease on,
+// TestListsShowExpiredSlivers checks that a sliver is listed as expired from the end of its lease on,
 // also before the runner ends it, and is not counted in other states.
-func TestListsTellWhatIsOver(t *testing.T) {
+func TestListsShowExpiredSlivers(t *testing.T) {
 	s := newSite(t)
 	err := s.store.Commit(t.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
 		x, _, err := v.Sliver(name(urn.Sliver, "s1"))

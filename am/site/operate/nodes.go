@@ -155,17 +155,17 @@ func (w *parsedFilter) wantsNode(r *Node) bool {
 		(w.provider.matchAll() || w.provider.matchName(r.Provider))
 }
 
-func (r *Node) setLoad(l *componentLoad) {
+func (n *Node) setLoad(l *componentLoad) {
 	if l == nil {
 		return
 	}
-	r.Used, r.Slivers, r.Removing = Amount(l.used), l.slivers, l.removing
+	n.Used, n.Slivers, n.Removing = Amount(l.used), l.slivers, l.removing
 	for _, h := range l.holders {
-		r.Holders = append(r.Holders, *h)
+		n.Holders = append(n.Holders, *h)
 	}
-	slices.SortFunc(r.Holders, func(a, b Holder) int { return cmp.Compare(a.Slice.String(), b.Slice.String()) })
-	if r.More = max(0, len(r.Holders)-maxHolders); r.More > 0 {
-		r.Holders = r.Holders[:maxHolders]
+	slices.SortFunc(n.Holders, func(a, b Holder) int { return cmp.Compare(a.Slice.String(), b.Slice.String()) })
+	if n.More = max(0, len(n.Holders)-maxHolders); n.More > 0 {
+		n.Holders = n.Holders[:maxHolders]
 	}
 }
 

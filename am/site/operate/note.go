@@ -21,7 +21,7 @@ type Note struct {
 }
 
 // NoteEvents are the events that a Note may have.
-var NoteEvents = []string{"drain", "undrain", "lockdown", "lockdown lifted", "maintenance", "maintenance lifted", "reload", "clock trusted", "move"}
+var NoteEvents = []string{"drain", "undrain", "lockdown", "lockdown lifted", "maintenance", "maintenance lifted", "reload", "clock trusted", "move", "web"}
 
 // maxNote is the largest length of a note's text in bytes. Longer texts, such as lists of
 // components, are cut.

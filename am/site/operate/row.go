@@ -22,9 +22,21 @@ type Slice struct {
 	Expires time.Time `json:"expires,omitzero"`
 	Last    time.Time `json:"last_expires,omitzero"`
 	Users   []urn.URN `json:"users,omitempty"`
-	// Shutdown is the time at which the slice was shut down, ShutdownBy the user who did it.
-	Shutdown   time.Time `json:"shutdown,omitzero"`
-	ShutdownBy urn.URN   `json:"shutdown_by,omitzero"`
+	// Shutdown is the time at which the slice was shut down, ShutdownBy the user or ShutdownOperator
+	// the operator who did it.
+	Shutdown         time.Time `json:"shutdown,omitzero"`
+	ShutdownBy       urn.URN   `json:"shutdown_by,omitzero"`
+	ShutdownOperator string    `json:"shutdown_operator,omitempty"`
+}
+
+// WhoShutDown names the user or the operator who shut the slice down.
+func (s *Slice) WhoShutDown() string { return whoShutDown(s.ShutdownBy, s.ShutdownOperator) }
+
+func whoShutDown(user urn.URN, operator string) string {
+	if operator != "" {
+		return "operator " + operator
+	}
+	return user.String()
 }
 
 // Sliver is a row of the list of slivers.
@@ -48,8 +60,12 @@ type Sliver struct {
 	Creator     urn.URN             `json:"creator"`
 	Speaker     urn.URN             `json:"speaker,omitzero"`
 	Error       string              `json:"error,omitempty"`
-	Addresses   []string            `json:"addresses,omitempty"`
-	Logins      []string            `json:"logins,omitempty"`
+	// Setup is SetupRuns or SetupFailed; "" without a setup, or when it has ended well.
+	Setup string `json:"setup,omitempty"`
+	// SetupOutput is the last part of the output of the failed step.
+	SetupOutput string   `json:"setup_output,omitempty"`
+	Addresses   []string `json:"addresses,omitempty"`
+	Logins      []string `json:"logins,omitempty"`
 	// Task is the goal of the sliver's unfinished task. Attempt is the number of failed attempts.
 	Task    am.Goal `json:"task,omitempty"`
 	Attempt int     `json:"attempt,omitempty"`
@@ -161,9 +177,35 @@ const (
 	StateMaking    = "making"    // provisioned, and geni_pending_allocation
 )
 
-// SliverStates are all words that StateOf returns.
+// Values of Sliver.Setup.
+const (
+	SetupRuns   = "runs"
+	SetupFailed = "failed"
+)
+
+// StateSetupFailed selects slivers of which a step of the setup has failed, in any state.
+const StateSetupFailed = "setup_failed"
+
+// StateSettingUp is the state of slivers in Slice.States whose setup runs.
+const StateSettingUp = "setting_up"
+
+// setupState is StateOf, except that it tells running and failed setups.
+func setupState(x *am.Sliver, now time.Time) string {
+	state := StateOf(x, now)
+	switch {
+	case hasFailedSetup(x) && (state == "ready" || state == "failed"):
+		return StateSetupFailed
+	case !x.SetupBegan.IsZero() && state == "configuring":
+		return StateSettingUp
+	}
+	return state
+}
+
+func hasFailedSetup(x *am.Sliver) bool { return x.FailedStep() >= 0 || x.SetupStopped != "" }
+
+// SliverStates are all words that StateOf returns, and StateSetupFailed.
 var SliverStates = []string{
-	StateAllocated, StateMaking, "notready", "configuring", "ready", "stopping", "updating_users", "failed", StateExpired, StateRemoving,
+	StateAllocated, StateMaking, "notready", "configuring", "ready", "stopping", "updating_users", "failed", StateExpired, StateRemoving, StateSetupFailed,
 }
 
 // StateOf returns one word for the state of a sliver at a time.

@@ -55,6 +55,7 @@ type target struct {
 	slice   urn.URN
 	record  am.Slice
 	slivers []am.Sliver
+	isWhole bool // the order names the slice, not slivers
 	event   am.Event
 	text    string
 	preview bool // the order changes nothing
@@ -191,7 +192,7 @@ func findTarget(v *store.View, arg string) (named, error) {
 // resolve reads the slice and its slivers. It refuses slivers that are being removed; for a whole
 // slice, it leaves them out unless no others exist.
 func (n *named) resolve(v *store.View) (t target, err error) {
-	t.slice = n.slice
+	t.slice, t.isWhole = n.slice, n.slivers == nil
 	t.record, _, err = v.Slice(n.slice)
 	if errors.Is(err, store.ErrNotFound) {
 		return t, refuse("there is no slice %s here", n.slice)

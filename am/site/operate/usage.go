@@ -2,12 +2,14 @@ package operate
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/display"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 )
@@ -29,9 +31,59 @@ type Usage struct {
 	// Incomplete counts the nodes whose Provision the journal no longer has. Such a node counts
 	// from the first journal entry on.
 	Incomplete int `json:"incomplete,omitempty"`
+	// Type is am.Sliver.TypeText; empty if the journal does not have it.
+	Type string `json:"type,omitempty"`
 }
 
-// Usage lists node-hours by project and user. Since and Until bound the period, which ends now at
+// Hours returns the node-hours with two decimals.
+func (u *Usage) Hours() string { return fmt.Sprintf("%.2f", u.NodeHours) }
+
+// UsageColumns are the names of the columns of a Record.
+var UsageColumns = []string{"project", "user", "nodes", "node_hours", "type"}
+
+// Record returns a row for a file of comma-separated values.
+func (u *Usage) Record() []string {
+	return []string{display.Line(u.Project), display.Line(u.User.String()), fmt.Sprint(u.Nodes), u.Hours(), display.Line(u.Type)}
+}
+
+// ParsePeriod reads the period of a list of usage: by default this month, in UTC, until now.
+func ParsePeriod(from, until string, now time.Time) (since, end time.Time, err error) {
+	if since, err = ParsePast("--from", from, now); err != nil {
+		return since, end, err
+	}
+	if from == "" {
+		year, month, _ := now.UTC().Date()
+		since = time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
+	}
+	if end, err = ParsePast("--until", until, now); err != nil {
+		return since, end, err
+	}
+	if until == "" {
+		end = now
+	}
+	if !end.After(since) {
+		err = fmt.Errorf("--from is %s, which is not before --until, %s", display.Time(since), display.Time(end))
+	}
+	return since, end, err
+}
+
+// MissingUsage describes usage since a time that a journal, kept for the duration keep, no longer has, or returns "".
+// incomplete is the sum of Usage.Incomplete.
+func MissingUsage(since, now time.Time, keep time.Duration, incomplete int) string {
+	var parts []string
+	if begin := now.Add(-keep); keep > 0 && since.Before(begin) {
+		parts = append(parts, "nodes released before "+display.Time(begin)+" are not counted")
+	}
+	if incomplete > 0 {
+		parts = append(parts, "the user and the beginning of "+display.Count(incomplete, "node")+" are unknown, so the time counts from the journal's first entry")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Note: the journal does not have the whole period (journal_keep is %s): %s.", display.Duration(keep), strings.Join(parts, "; "))
+}
+
+// Usage lists node-hours by project, user and type. Since and Until bound the period, which ends now at
 // the latest. The only other filters that apply are those for slices and users. Usage fails with
 // an error of the store, or with the first error that row returns.
 func (d *Operations) Usage(f Filter, row func(Usage) error) error {
@@ -80,10 +132,11 @@ type usageCount struct {
 
 type holding struct {
 	user urn.URN
+	kind string    // Usage.Type
 	from time.Time // time of the Provision; zero before it
 }
 
-type usageKey struct{ user, project string }
+type usageKey struct{ user, project, kind string }
 
 type usageTotal struct {
 	Usage
@@ -99,25 +152,26 @@ func (c *usageCount) addEntry(e *am.JournalEntry) {
 	if c.first.IsZero() {
 		c.first = e.At
 	}
-	for _, s := range e.Slivers {
+	for i, s := range e.Slivers {
 		h, known := c.open[s.Key()]
-		switch e.Event {
-		case "Allocate":
-			c.open[s.Key()] = holding{user: e.Caller}
-		case "CreateSliver":
-			c.open[s.Key()] = holding{user: e.Caller, from: e.At}
-		case "Provision":
-			if !known {
-				h.user = e.Caller
+		if !known {
+			h.user = e.Caller
+			if i < len(e.Types) {
+				h.kind = e.Types[i]
 			}
+		}
+		switch e.Event {
+		case "Allocate": // of a known sliver: a change of its slice kept it
+			c.open[s.Key()] = h
+		case "CreateSliver", "Provision":
 			h.from = e.At
 			c.open[s.Key()] = h
 		case string(am.EventDelete), string(am.EventExpire):
 			delete(c.open, s.Key())
 			if !known {
-				c.addPeriod(urn.URN{}, e.Slice, c.first, e.At, true)
+				c.addPeriod(holding{from: c.first}, e.Slice, e.At, true)
 			} else if !h.from.IsZero() {
-				c.addPeriod(h.user, e.Slice, h.from, e.At, false)
+				c.addPeriod(h, e.Slice, e.At, false)
 			}
 		}
 	}
@@ -133,10 +187,11 @@ func (c *usageCount) addHeld(x *am.Sliver) {
 	if from.IsZero() {
 		from = x.Created
 	}
-	c.addPeriod(x.Creator, x.Slice, from, c.until, false)
+	c.addPeriod(holding{x.Creator, x.TypeText(), from}, x.Slice, c.until, false)
 }
 
-func (c *usageCount) addPeriod(user, slice urn.URN, from, to time.Time, incomplete bool) {
+func (c *usageCount) addPeriod(h holding, slice urn.URN, to time.Time, incomplete bool) {
+	from := h.from
 	if from.Before(c.since) {
 		from = c.since
 	}
@@ -146,10 +201,10 @@ func (c *usageCount) addPeriod(user, slice urn.URN, from, to time.Time, incomple
 	if !to.After(from) {
 		return
 	}
-	key := usageKey{user.Key(), strings.ToLower(slice.Authority)}
+	key := usageKey{h.user.Key(), strings.ToLower(slice.Authority), h.kind}
 	t := c.totals[key]
 	if t == nil {
-		t = &usageTotal{Usage: Usage{User: user, Project: slice.Authority}}
+		t = &usageTotal{Usage: Usage{User: h.user, Project: slice.Authority, Type: h.kind}}
 		c.totals[key] = t
 	}
 	t.held += to.Sub(from)
@@ -165,7 +220,7 @@ func (c *usageCount) rows() (all []Usage) {
 		all = append(all, t.Usage)
 	}
 	slices.SortFunc(all, func(a, b Usage) int {
-		return cmp.Or(strings.Compare(strings.ToLower(a.Project), strings.ToLower(b.Project)), strings.Compare(a.User.Key(), b.User.Key()))
+		return cmp.Or(strings.Compare(strings.ToLower(a.Project), strings.ToLower(b.Project)), strings.Compare(a.User.Key(), b.User.Key()), strings.Compare(a.Type, b.Type))
 	})
 	return all
 }

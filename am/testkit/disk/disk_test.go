@@ -183,7 +183,7 @@ func TestEveryCallCanFail(t *testing.T) {
 	t.Logf("%d rows", rows)
 }
 
-func TestOtherFoldersAreLeftAlone(t *testing.T) {
+func TestOtherFoldersAreUnchanged(t *testing.T) {
 	Available(t)
 	dir := t.TempDir()
 	log, err := Run(writer(dir), Options{Folder: t.TempDir(), Decide: func(c Call) Fault { return Fault{Do: None, Errno: unix.EIO} }})
@@ -192,7 +192,7 @@ func TestOtherFoldersAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsAnError(t *testing.T) {
+func TestMissingFilesAreErrors(t *testing.T) {
 	dir := t.TempDir()
 	cmd := writer(dir)
 	cmd.Path = "/nowhere"

@@ -326,7 +326,7 @@ func loop(t *testing.T, path string) func() {
 	return nil
 }
 
-func TestWhatIsOthersDoesNotCount(t *testing.T) {
+func TestChangesOfOthersAreIgnored(t *testing.T) {
 	require.Root(t)
 	dir := t.TempDir()
 	o := hoststate.Options{Only: []string{"state-a1"}, Except: []string{"except-this"}, Roots: []string{dir}}
@@ -364,7 +364,7 @@ func TestWhatIsOthersDoesNotCount(t *testing.T) {
 
 // Tests of several packages run at the same time. An interface or a mount of another one may
 // appear or disappear, and its name has its owner.
-func TestWhatNeighboursHaveOnTheHostDoesNotCount(t *testing.T) {
+func TestChangesOfOtherTestsAreIgnored(t *testing.T) {
 	require.TUN(t)
 	require.Root(t)
 	dir := t.TempDir()

@@ -45,8 +45,8 @@ var Build = sync.OnceValues(func() (dir string, err error) {
 	return dir, nil
 })
 
-// Main is for TestMain. It runs the tests, and removes what they share.
-func Main(m *testing.M) {
+// Main is for TestMain. It runs the tests, calls the functions atEnd, and removes what tests share.
+func Main(m *testing.M, atEnd ...func()) {
 	display.Program = "patchbay" // instead of the name of the test
 	require.FastPython()
 	flag.Parse()
@@ -60,6 +60,9 @@ func Main(m *testing.M) {
 	// Tests work faster than people, so the limit on changes is high.
 	os.Setenv("PATCHBAY_LIMITS_MAX_CHANGES_BURST", "1000000")
 	code := m.Run()
+	for _, end := range atEnd {
+		end()
+	}
 	for _, dir := range []string{builds, templates.folder} {
 		if dir != "" {
 			os.RemoveAll(dir)

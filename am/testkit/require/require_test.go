@@ -35,7 +35,7 @@ func outcome(f func(testing.TB)) string {
 	return d.outcome
 }
 
-func TestWhatIsRequiredMustNotBeSkipped(t *testing.T) {
+func TestRequiredToolsAreNotSkipped(t *testing.T) {
 	dir := t.TempDir()
 	tool := func(t testing.TB) { require.Tool(t, "no-such-program") }
 	for _, c := range []struct {

@@ -32,7 +32,7 @@ func fatal(t *testing.T, wait func(t testing.TB)) string {
 	return f.text
 }
 
-func TestWaitingEndsAndSaysWhy(t *testing.T) {
+func TestWaitEndsWithTheReason(t *testing.T) {
 	n := 0
 	Until(t, "three tries", func() bool { n++; return n == 3 })
 	if n != 3 {

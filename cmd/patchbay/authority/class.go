@@ -2,6 +2,7 @@ package authority
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/site"
+	"patchbay/am/urn"
 	"patchbay/cmd/patchbay/command"
 	"patchbay/credentials/trial"
 )
@@ -30,10 +32,13 @@ type classUser struct {
 
 // makeClass creates or renews the users of a class, with their slices and bundles, and prints a table of
 // them. It creates nothing if the input for any user has a mistake.
-func (o *userOptions) makeClass(t *userfolder.Trial, c command.Console) error {
+func (o *userOptions) makeClass(ctx context.Context, t *userfolder.Trial, c command.Console) error {
 	now := time.Now()
 	class, err := o.readClass()
 	if err != nil {
+		return err
+	}
+	if class, err = o.preparePages(ctx, t, class, c); err != nil {
 		return err
 	}
 	if wrong := o.completeClass(t, class); len(wrong) > 0 {
@@ -43,7 +48,7 @@ func (o *userOptions) makeClass(t *userfolder.Trial, c command.Console) error {
 		return fmt.Errorf("nothing was created: correct %s first", display.Count(len(wrong), "mistake"))
 	}
 	var expires time.Time
-	if o.Slice != "" {
+	if o.Slice != "" && o.Request == "" {
 		if expires, err = t.ExpiryOf(o.life, now); err != nil {
 			return err
 		}
@@ -58,7 +63,10 @@ func (o *userOptions) makeClass(t *userfolder.Trial, c command.Console) error {
 			return errors.Join(done.Flush("Nothing was created."), fmt.Errorf("%s: %w; correct that and repeat the command", m.name, err))
 		}
 	}
-	if err := done.Flush("The list names no user."); err != nil {
+	if err := done.Flush("The list names no user."); err != nil || len(class) == 0 {
+		return err
+	}
+	if err := o.makePages(t, class, c); err != nil {
 		return err
 	}
 	if u, err := url.Parse(t.URL); o.Bundle != "" && err == nil && site.IsLoopbackName(u.Hostname()) {
@@ -67,11 +75,35 @@ func (o *userOptions) makeClass(t *userfolder.Trial, c command.Console) error {
 	return nil
 }
 
+// makePagesUser creates a user who needs only a browser. The user adds SSH keys in the pages, unless the list has one.
+func (o *userOptions) makePagesUser(t *userfolder.Trial, m classUser, isNew bool, now time.Time, done *command.Table) (err error) {
+	change := "nothing new"
+	switch {
+	case len(m.keys) > 0:
+		change = "changed"
+		_, err = t.UserWithKeys(m.name, m.keys, now)
+	case isNew:
+		err = t.UserForPages(m.name)
+	}
+	if isNew {
+		change = "created"
+	}
+	done.Row(m.name, loginOf(urn.URN{Authority: t.URN().Authority, Type: urn.User, Name: m.name}), "", "", change)
+	return err
+}
+
 // makeUser creates what is missing of a user, their slice and their bundle. With --renew, it also writes
 // fresh credentials. It adds a row to the table done.
 func (o *userOptions) makeUser(t *userfolder.Trial, m classUser, expires, now time.Time, done *command.Table) error {
 	var changes []string
 	isNew := !t.HasUser(m.name)
+	if o.Bundle == "" && m.slice == "" && !isNew && !t.HasKey(m.name) {
+		done.Row(m.name, "", "", "", "exists, by invitation")
+		return nil
+	}
+	if o.Request != "" {
+		return o.makePagesUser(t, m, isNew, now, done)
+	}
 	u, made, err := t.WriteUserWithKeys(m.name, m.keys, o.Renew, now)
 	if err != nil {
 		return err
@@ -223,7 +255,7 @@ func (o *userOptions) completeClass(t *userfolder.Trial, class []classUser) (wro
 		if err := m.readKey(); err != nil {
 			note("the SSH key of %s: %v", m.name, err)
 		}
-		if o.Slice == "" {
+		if o.Slice == "" || o.Request != "" {
 			continue
 		}
 		m.slice = o.Slice + "-" + strings.ReplaceAll(m.name, "_", "-")

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am"
+	"patchbay/am/authority"
 	"patchbay/am/client/userfolder"
 	"patchbay/am/display"
 	"patchbay/am/urn"
@@ -40,6 +41,16 @@ created. Repeat the command with a longer list to add users.
 --bundle DIR packs the files that each user needs on another machine into DIR/NAME.zip,
 with instructions in README.txt.
 
+For a class in the browser, --request FILE creates the project of --slice instead of slices:
+the users are its members, and each starts FILE, a request RSpec, RADL or a blueprint, in a
+slice of their own. --lead TEACHER leads the project; the default is the first user.
+
+--link prints a link that signs a user in to the site's pages; it works once, within
+15 minutes, and ends the user's earlier link. --links FILE writes a link that works for 7 days
+for each user of a list, but those who have one or are signed in, into a new file; send each
+line only to its user.
+--sign-out ends all sessions and links of a user.
+
 Clients that read credentials from files can use them: omni, geni-lib, patchbay call. If the
 site serves the trial authority, omni gets its credentials there, and "patchbay login --jfed"
 writes the files for jFed.`
@@ -54,6 +65,11 @@ type userOptions struct {
 	Bundle  string
 	Renew   bool
 	life    time.Duration
+
+	Request, Lead string
+	Links         string
+	Link, SignOut bool
+	request       []byte // the text of Request
 }
 
 func (o *userOptions) AddFlags(fs *pflag.FlagSet) {
@@ -64,6 +80,11 @@ func (o *userOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Expires, "expires", "7d", "with --slice: how long its credential lasts; no sliver lives longer")
 	fs.StringVar(&o.Bundle, "bundle", "", "pack the files that each user needs elsewhere into this folder, as NAME.zip")
 	fs.BoolVar(&o.Renew, "renew", false, "write fresh credentials for existing users and slices")
+	fs.StringVar(&o.Request, "request", "", "with --slice: create a project of that name, whose members start this request in the browser")
+	fs.StringVar(&o.Lead, "lead", "", "with --request: the user who leads the project (default: the first user)")
+	fs.StringVar(&o.Links, "links", "", "write a line \"NAME LINK\" for each user into this new file; a link signs in to the site's pages once")
+	fs.BoolVar(&o.Link, "link", false, "print a link that signs the user in to the site's pages once")
+	fs.BoolVar(&o.SignOut, "sign-out", false, "end all sessions and links of the user")
 }
 
 func (o *userOptions) Validate(args []string) (err error) {
@@ -81,8 +102,31 @@ func (o *userOptions) Validate(args []string) (err error) {
 			return fmt.Errorf("--slice: %w", err)
 		}
 	}
+	if err := o.validatePages(); err != nil {
+		return err
+	}
 	o.life, err = parseLifetime(o.Expires)
 	return err
+}
+
+// validatePages checks the flags about the site's pages.
+func (o *userOptions) validatePages() error {
+	switch {
+	case (o.Link || o.SignOut) && (len(o.Names) != 1 || o.Link && o.SignOut || o.Slice+o.Bundle+o.SSHKey+o.Request+o.Links != "" || o.Renew):
+		return errors.New("--link and --sign-out are for one existing user, without other flags; for a list, write links into a file: --links FILE")
+	case o.Lead != "" && o.Request == "":
+		return errors.New("--lead needs --request FILE; for a project without a request: patchbay authority project NAME --lead USER")
+	case o.Request == "":
+		return nil
+	case o.Slice == "":
+		return errors.New("--request needs --slice NAME, which names the project")
+	case o.Bundle != "":
+		return errors.New("--bundle has the files for slices, and with --request users start slices in the browser; leave out one of them")
+	}
+	if err := authority.CheckProject(o.Slice); err != nil {
+		return fmt.Errorf("--slice: %w", err)
+	}
+	return nil
 }
 
 func (o *userOptions) Run(ctx context.Context, c command.Console) error {
@@ -91,8 +135,17 @@ func (o *userOptions) Run(ctx context.Context, c command.Console) error {
 		return err
 	}
 	defer unlock()
-	if o.List != "" || len(o.Names) > 1 || o.Slice != "" || o.Bundle != "" {
-		return o.makeClass(t, c)
+	switch {
+	case o.Link:
+		return o.printLink(t, c)
+	case o.SignOut:
+		ended, err := t.SignOut(o.Names[0])
+		if err == nil {
+			fmt.Fprintf(c.Out, "%s is signed out; %s ended.\n", o.Names[0], display.Count(ended, "session"))
+		}
+		return err
+	case o.List != "" || len(o.Names) > 1 || o.Slice != "" || o.Bundle != "" || o.Links != "":
+		return o.makeClass(ctx, t, c)
 	}
 	var keys []byte
 	if o.SSHKey != "" {

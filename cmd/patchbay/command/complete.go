@@ -30,7 +30,7 @@ type Completion struct {
 // A Completer returns the possible words. If ok is false, the shell completes file names.
 type Completer func(*Completion) (words []string, ok bool)
 
-var flagFiles = []string{"against", "backup", "bundle", "ca", "config", "content", "credential", "dir", "fits", "junit", "keep", "list", "out", "output", "passphrase-file", "request", "ssh-key", "svg", "with"}
+var flagFiles = []string{"against", "backup", "bundle", "ca", "config", "content", "credential", "dir", "fits", "junit", "keep", "links", "list", "out", "output", "passphrase-file", "request", "ssh-key", "svg", "with"}
 
 // flagWords is keyed by flag, or by command and flag. The shell completes file names for
 // flagFiles, and nothing for other flags.

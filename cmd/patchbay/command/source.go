@@ -122,6 +122,21 @@ func (f *SourceFlags) Check(c Console, name string, text []byte) error {
 	return f.report(c, name, compile.Check(text, compile.Options{Parameters: f.Values}))
 }
 
+// CheckText prints the mistakes of a request or a source that others start later, so that nobody can be asked for
+// parameters. It then returns an error.
+func (f *SourceFlags) CheckText(c Console, name string, text []byte) error {
+	if IsXML(text) {
+		if _, err := rspec.ParseRequest(text, rspec.ReadOptions{CopyCrossLinks: true}); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}
+	if missing := compile.Missing(text, compile.Options{}); len(missing) > 0 {
+		return fmt.Errorf("%s: write the values of these parameters into the text: %s", name, display.Line(strings.Join(missing, ", ")))
+	}
+	return f.report(c, name, compile.Check(text, compile.Options{}))
+}
+
 // ErrNoParameters is the error for --set with an RSpec.
 var ErrNoParameters = errors.New("--set is for parameters of RADL, and this is an RSpec")
 

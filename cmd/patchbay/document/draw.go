@@ -65,13 +65,13 @@ func (o *drawOptions) Run(_ context.Context, c command.Console) error {
 		t.Width, t.ASCII = cmp.Or(o.Width, t.Width), o.ASCII
 		return draw.Text(c.Out, d, t)
 	case "-":
-		return draw.SVG(c.Out, d)
+		return draw.SVG(c.Out, d, draw.SVGOptions{})
 	}
 	f, err := command.OpenOutput(o.SVG, os.O_TRUNC)
 	if err != nil {
 		return err
 	}
-	return errors.Join(draw.SVG(f, d), f.Close())
+	return errors.Join(draw.SVG(f, d, draw.SVGOptions{}), f.Close())
 }
 
 func (o *drawOptions) read(c command.Console) (*view.Document, error) {

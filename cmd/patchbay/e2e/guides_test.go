@@ -165,21 +165,24 @@ func runGuide(t *testing.T, file, kinds string) {
 	}
 }
 
-// freePorts returns the first of two free ports in a row.
+// freePorts returns the first of three free ports in a row.
 func freePorts(t *testing.T) (port int) {
 	t.Helper()
-	wait.Until(t, "two ports in a row are free", func() bool {
+	wait.Until(t, "three ports in a row are free", func() bool {
 		first, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return false
 		}
 		defer first.Close()
 		port = first.Addr().(*net.TCPAddr).Port
-		second, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+1))
-		if err != nil {
-			return false
+		for i := 1; i <= 2; i++ {
+			next, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+i))
+			if err != nil {
+				return false
+			}
+			defer next.Close()
 		}
-		return second.Close() == nil
+		return true
 	})
 	return port
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"net"
@@ -32,9 +31,9 @@ type servedSite struct {
 	cmd  *exec.Cmd
 	user *syscall.Credential // the user of the server; nil for the test's
 	url  string
-	// admin is the URL of the admin listener.
-	admin string
-	log   *os.File
+	// admin is the URL of the admin listener, and pages that of the pages; "" for none.
+	admin, pages string
+	log          *os.File
 }
 
 // newServedSite creates a site with simulated nodes that trusts f.
@@ -90,28 +89,14 @@ func (s *servedSite) appendSettings(text string) {
 // start starts the server, and waits for the line with its addresses.
 func (s *servedSite) start() {
 	s.t.Helper()
-	s.cmd = exec.Command(filepath.Join(s.bin, "patchbay"), "serve", "--config", filepath.Join(s.dir, "patchbay.yaml"), "--listen", "127.0.0.1:0")
-	s.cmd.Stderr = s.log
-	s.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1 exitcode=66")
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user}
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		b, _ := os.ReadFile(s.log.Name())
-		s.t.Fatalf("the server did not start: %v\n%s", err, b)
-	}
-	u, err := url.Parse(strings.TrimSuffix(strings.Fields(line)[2], ","))
+	var at program.Addresses
+	s.cmd, at = program.Serve(s.t, s.dir, s.log, s.user, "--listen", "127.0.0.1:0")
+	u, err := url.Parse(at.API)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.url = "https://" + net.JoinHostPort("127.0.0.1", u.Port())
-	_, s.admin, _ = strings.Cut(strings.TrimSpace(line), ", admin ")
+	s.admin, s.pages = at.Admin, at.Pages
 }
 
 func (s *servedSite) kill() {

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -192,7 +195,9 @@ func TestUpWithoutRoot(t *testing.T) {
 	if entries, _ := os.ReadDir(p.dir); len(entries) > 0 {
 		t.Errorf("commands that only look have made %v", entries)
 	}
-	p.runOK([]string{"up", "--example"}, "Nodes are simulated", "real ones need root: sudo", "server  (simulated)  lan 10.0.0.1", "next:")
+	p.runOK([]string{"up", "--example"}, "Nodes are simulated", "real ones need root: sudo", "server  (simulated)  lan 10.0.0.1", "next:", "pages: http://127.0.0.1:")
+	p.runOK([]string{"web"}, "http://127.0.0.1:", "/ui/sign-in/", "works once")
+	p.runOK([]string{"web", "--operator", "--print", "--config", p.state()}, "http://127.0.0.1:")
 	p.runOK([]string{"up", "--example"}, "Nothing to change in the slice lan.")
 	if out, code := p.run("ssh", "server"); code != 1 || !strings.Contains(out, "simulated, so there is nothing to log in to") {
 		t.Errorf("%d: %s", code, out)
@@ -299,6 +304,60 @@ func TestTwoUpsAtOnce(t *testing.T) {
 	p.wantNothingLeft()
 }
 
+// watchKilledNode kills the node server, which has the file note, while its page has an open stream of events. The stream must have an
+// event, and the page must show the node ready again, as the testbed starts it from its disk.
+func (p *ownSiteUser) watchKilledNode() {
+	p.t.Helper()
+	const page = "/ui/experiment/-/lan"
+	link := linkLine.FindString(p.runOK([]string{"web"}))
+	pages, _, _ := strings.Cut(link, "/ui/")
+	v := (&servedSite{t: p.t, pages: pages}).visit()
+	if a := v.post("/ui/sign-in", "link", linkOf(p.t, link)); a.status != http.StatusSeeOther {
+		p.t.Fatalf("sign-in: %d %s", a.status, a.text)
+	}
+	if a := v.get(page); !strings.Contains(a.text, "ssh ") || strings.Count(a.text, `s-ready">ready<`) < 3 {
+		p.t.Errorf("the page of real nodes: %d %s", a.status, a.text)
+	}
+	events := v.stream(page + "/events?since=0")
+	next := func() {
+		for {
+			line, err := events.ReadString('\n')
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			if strings.HasPrefix(line, "id: ") {
+				return
+			}
+		}
+	}
+	next()
+	killed := false
+	roots, _ := filepath.Glob("/proc/[0-9]*/root")
+	for _, root := range roots {
+		name, _ := os.ReadFile(filepath.Join(root, "etc/hostname"))
+		notes, _ := filepath.Glob(filepath.Join(root, "home/*/note"))
+		status, _ := os.ReadFile(filepath.Join(filepath.Dir(root), "status"))
+		if strings.TrimSpace(string(name)) != "server" || len(notes) == 0 || !isInit.Match(status) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(root)))
+		if err == nil {
+			err = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if killed = err == nil; !killed {
+			p.t.Error(err)
+		}
+	}
+	if !killed {
+		p.t.Fatal("the node server has no process")
+	}
+	next()
+	wait.Until(p.t, "the page shows three ready nodes", func() bool { return strings.Count(v.get(page).text, `s-ready">ready<`) >= 3 })
+}
+
+// isInit matches the status of a process that is PID 1 of a namespace below another.
+var isInit = regexp.MustCompile(`(?m)^NSpid:.*\t1$`)
+
 // wantOwner proves that a folder and everything in it belongs to a user.
 func (p *ownSiteUser) wantOwner(dir string, uid uint32) {
 	p.t.Helper()
@@ -349,7 +408,7 @@ func TestOnHostUpToDown(t *testing.T) {
 	}
 	p.runOK([]string{"down", "--all", "--yes"}, "Your own site was removed")
 
-	as(true).runOK([]string{"up", "--example"}, "server  "+filepath.Join(p.bin, "patchbay")+" ssh server  lan 10.0.0.1", "next:")
+	as(true).runOK([]string{"up", "--example"}, "server  "+filepath.Join(p.bin, "patchbay")+" ssh server  lan 10.0.0.1", "next:", "pages: http://127.0.0.1:")
 
 	// The site belongs to root, with the programs that root runs. Everything in the
 	// user's folder belongs to the user, and root runs nothing in it.
@@ -374,7 +433,8 @@ func TestOnHostUpToDown(t *testing.T) {
 		t.Error("nothing of the testbed is on the host")
 	}
 
-	if out := as(false).runOK([]string{"ssh", "server", "hostname"}); out != "server\n" {
+	as(false).runOK([]string{"web"}, "http://127.0.0.1:", "/ui/sign-in/")
+	if out := p.runOK([]string{"ssh", "server", "hostname"}); out != "server\n" {
 		t.Errorf("hostname says %q", out)
 	}
 	if out, code := p.run("ssh", "server", "exit 7"); code != 7 {
@@ -391,10 +451,11 @@ func TestOnHostUpToDown(t *testing.T) {
 
 	// Nodes that the request does not change stay; a new node has a new host key.
 	changed := filepath.Join(p.dir, "lan.xml")
-	program.Write(t, changed, strings.Replace(program.ReadFile(t, "../experimenter/examples/lan.xml"), "</rspec>", `<node client_id="third" exclusive="false"/></rspec>`, 1))
+	program.Write(t, changed, strings.Replace(program.ReadFile(t, "../../../am/client/experiment/lan.xml"), "</rspec>", `<node client_id="third" exclusive="false"/></rspec>`, 1))
 	as(true).runOK([]string{"up", changed, "--yes"}, "keep  server", "add   third")
 	as(false).runOK([]string{"ssh", "server", "cat note"}, "from outside")
-	program.Write(t, changed, strings.Replace(program.ReadFile(t, "../experimenter/examples/lan.xml"), "</rspec>", `<node client_id="third" exclusive="false"><services><execute shell="sh" command="true"/></services></node></rspec>`, 1))
+	p.watchKilledNode()
+	program.Write(t, changed, strings.Replace(program.ReadFile(t, "../../../am/client/experiment/lan.xml"), "</rspec>", `<node client_id="third" exclusive="false"><services><execute shell="sh" command="true"/></services></node></rspec>`, 1))
 	p.runOK([]string{"ssh", "third", "hostname"}, "third")
 	as(true).runOK([]string{"up", changed, "--yes"}, "replace  third   its first setup changed: execute 1 of 1, true")
 	as(false).runOK([]string{"ssh", "third", "hostname"}, "third")

@@ -136,7 +136,8 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 		[]string{"slices"}, []string{"slivers"}, []string{"nodes"}, []string{"tasks"}, []string{"journal"}, []string{"usage"}, []string{"manifest", "lab"},
 		[]string{"renew", "lab", "--for", "2h"}, []string{"reload"}, []string{"backup", in("served.db")},
 		[]string{"lockdown", "--reason", "back soon"}, []string{"lockdown", "--lift"}, []string{"drain", "pc2", "--reason", "broken"},
-		caller("Shutdown"), []string{"thaw", "lab"},
+		caller("Shutdown"), []string{"thaw", "lab"}, []string{"shutdown", "lab", "--reason", "a test"}, []string{"thaw", "lab"},
+		[]string{"web", "--operator", "--print"},
 	)
 	settled()
 	_, invitation, _ := strings.Cut(say(nil, "authority", "invite", "carol", "--url", s.url), "login ")

@@ -25,9 +25,9 @@ import (
 // These are the pitfalls of the AM API that need the built program; am/api tests the
 // others.
 
-// TestTrap20ReadyIsAPromise checks that at the first geni_ready the provider has the accounts and
+// TestTrap20ReadyNodesHaveAccountsAndKeys checks that at the first geni_ready the provider has the accounts and
 // keys, and the manifest has the login, also after a restart and after a new key.
-func TestTrap20ReadyIsAPromise(t *testing.T) {
+func TestTrap20ReadyNodesHaveAccountsAndKeys(t *testing.T) {
 	t.Parallel()
 	s := newClientTestSite(t, "timing: {make: 100ms, start: 1s, stop: 100ms, restart: 1s, users: 1s, remove: 50ms}\njitter: 0\n")
 	v := s.newClient(t, "alice", 3)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am/api/xmlrpc"
+	"patchbay/am/client/experiment"
 	"patchbay/am/client/session"
 	"patchbay/am/display"
 )
@@ -219,7 +220,7 @@ func TestShellWords(t *testing.T) {
 
 func TestDataURLsAreShortened(t *testing.T) {
 	for what, want := range map[string]string{"data:application/gzip;base64,H4sI": "data:application/gzip;base64,…", "echo data:a,b": "echo data:a,b"} {
-		if got := shortData(what); got != want {
+		if got := experiment.ShortData(what); got != want {
 			t.Errorf("%s: %s, want %s", what, got, want)
 		}
 	}

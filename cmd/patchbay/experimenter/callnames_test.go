@@ -14,7 +14,7 @@ import (
 	"patchbay/am/display"
 )
 
-func TestTargetsAreWhatMayBeNodes(t *testing.T) {
+func TestArgumentsThatNameNodes(t *testing.T) {
 	for line, want := range map[string]string{
 		"Delete c":                           "c",
 		"Status":                             "",

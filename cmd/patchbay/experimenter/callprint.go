@@ -306,7 +306,7 @@ func scalar(v xmlrpc.Value) string {
 // steps of the setup, and the output of steps.
 func (a answer) printExtensions(w io.Writer) {
 	var interfaceRows [][]string
-	var steps []nodeStep
+	var steps []experiment.NodeStep
 	var outputs []string
 	hidden := 0 // outputs that are not shown
 	for _, s := range a.slivers {
@@ -320,11 +320,11 @@ func (a answer) printExtensions(w io.Writer) {
 		}
 		services, _ := client.ParseServices(s) // --json shows malformed ones
 		for _, v := range services {
-			hasFailed := isState(v, am.StepFailed)
+			hasFailed := experiment.IsStep(v, am.StepFailed)
 			if a.brief && !hasFailed {
 				continue
 			}
-			steps = append(steps, nodeStep{Service: v, node: node})
+			steps = append(steps, experiment.NodeStep{Service: v, Node: node})
 			switch {
 			case v.Output == "":
 			case a.logs || hasFailed:
@@ -349,14 +349,6 @@ func (a answer) printExtensions(w io.Writer) {
 	if hidden > 0 {
 		fmt.Fprintf(w, "\n--logs shows the output of %s.\n", display.Count(hidden, "other step"))
 	}
-}
-
-// shortData removes the content of a data URL.
-func shortData(url string) string {
-	if head, _, ok := strings.Cut(url, ","); ok && strings.HasPrefix(head, "data:") {
-		return head + ",…"
-	}
-	return url
 }
 
 // outputShown is a number of lines.

@@ -8,6 +8,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/client/experiment"
 	"patchbay/am/display"
 	"patchbay/cmd/patchbay/command"
 )
@@ -100,5 +101,5 @@ func formatSliverStates(list []client.Sliver) string {
 	if len(counts) == 0 {
 		return "gone"
 	}
-	return strings.TrimSuffix(command.FormatStates(counts)+"; "+plansOf(list), "; ")
+	return strings.TrimSuffix(command.FormatStates(counts)+"; "+experiment.Plans(list), "; ")
 }

@@ -28,6 +28,9 @@ func Commands() []command.Command {
 		{Use: "down [SLICE …]", Short: "Delete the nodes of an experiment", Long: downLong, Options: &downOptions{}, Arguments: (*command.Completion).OwnedSlices, Example: `  patchbay down          # the experiments that "patchbay status" shows
   patchbay down robots   # only this one
   patchbay down --all    # also the site that "patchbay up" created`},
+		{Use: "web", Short: "Open the pages of a site in a browser", Long: webLong, Options: &webOptions{}, Arguments: command.SomeOf(), Example: `  patchbay web
+  patchbay web --user ./alice --print
+  patchbay web --operator --config /var/lib/patchbay`},
 		{Use: "share SLICE PARTNER", Short: "Share a slice and the logins on its nodes with another user", Long: shareLong, Options: &shareOptions{}, Arguments: (*command.Completion).OwnedSlices, Example: `  patchbay share first bob
   patchbay share first bob --user alice`},
 		{Use: "login URL CODE", Short: "Become a member of an authority, with an invitation", Long: loginLong, Options: &loginOptions{}, Arguments: command.SomeOf(), Example: `  patchbay login https://am.example.org:8443 CODE

@@ -74,8 +74,8 @@ func unpackedFile(text string) (string, error) {
 	return string(b), nil
 }
 
-// TestDemoSaysWhyItSimulates proves that demo prints why the host cannot run nodes.
-func TestDemoSaysWhyItSimulates(t *testing.T) {
+// TestDemoPrintsWhyItSimulates proves that demo prints why the host cannot run nodes.
+func TestDemoPrintsWhyItSimulates(t *testing.T) {
 	stand := t.TempDir()
 	t.Setenv("PATH", stand+":"+os.Getenv("PATH"))
 	doctor := func(text string) {

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"patchbay/am"
-	"patchbay/am/client"
-	"patchbay/am/client/session"
+	"patchbay/am/client/experiment"
 	"patchbay/am/display"
 	"patchbay/cmd/patchbay/command"
 )
@@ -66,30 +63,14 @@ func (o *extendOptions) end(current time.Time) (time.Time, error) {
 	return o.until, nil
 }
 
-func latestEnd(list []client.Sliver) (end time.Time) {
-	for _, s := range list {
-		if s.Expires.After(end) {
-			end = s.Expires
-		}
-	}
-	return end
-}
-
-// limitInAnswer matches the latest possible time in a Patchbay server's answer to Renew.
-var limitInAnswer = regexp.MustCompile(`the latest time is (\S+), (.+)`)
-
 // extendError explains err, a refused Renew of leases that end at current. If err names the latest
 // possible time, the result contains a command that extends the leases to that time.
 func (s *opened) extendError(err *am.Error, slice string, current, requested time.Time) error {
-	found := limitInAnswer.FindStringSubmatch(err.Msg)
-	if found == nil {
+	latest, reason, ok := experiment.LimitOf(err)
+	if !ok {
 		return err
 	}
-	latest, failed := display.ParseExpires(found[1])
-	if failed != nil {
-		return err
-	}
-	text := fmt.Sprintf("slice %s cannot be kept until %s; the latest time is %s, %s", slice, display.Time(requested), command.TimeAndDistance(latest, time.Now()), strings.TrimRight(found[2], "."))
+	text := fmt.Sprintf("slice %s cannot be kept until %s; the latest time is %s, %s", slice, display.Time(requested), command.TimeAndDistance(latest, time.Now()), reason)
 	if !latest.After(current) {
 		return errors.New(text + "; it already lasts until then")
 	}
@@ -113,7 +94,7 @@ func (o *extendOptions) Run(ctx context.Context, c command.Console) error {
 	if err != nil {
 		return err
 	}
-	until, err := o.end(latestEnd(a.Slivers))
+	until, err := o.end(experiment.LatestEnd(a.Slivers))
 	if err != nil {
 		return fmt.Errorf("slice %s: %w", o.slice, err)
 	}
@@ -123,7 +104,7 @@ func (o *extendOptions) Run(ctx context.Context, c command.Console) error {
 	}
 	list, err := x.Renew(ctx, until)
 	if e, ok := errors.AsType[*am.Error](err); ok {
-		return s.extendError(e, o.slice, latestEnd(a.Slivers), until)
+		return s.extendError(e, o.slice, experiment.LatestEnd(a.Slivers), until)
 	}
 	if err != nil {
 		return s.Explain(err)
@@ -131,6 +112,6 @@ func (o *extendOptions) Run(ctx context.Context, c command.Console) error {
 	if _, err := x.Refresh(ctx); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.Out, "Slice %s: kept until %s.\n", o.slice, command.TimeAndDistance(session.EarliestEnd(list), time.Now()))
+	_, err = fmt.Fprintf(c.Out, "Slice %s: kept until %s.\n", o.slice, command.TimeAndDistance(experiment.EarliestEnd(list), time.Now()))
 	return err
 }

@@ -51,7 +51,7 @@ func (s *opened) show(x *session.Slice, list []client.Sliver) error {
 			fmt.Fprintf(s.Err, "%s: %s\n", display.Line(v.ClientID), display.Line(v.Error))
 		}
 	}
-	isStuck := canContinue(list)
+	isStuck := experiment.CanContinue(list)
 	if isStuck {
 		fmt.Fprintf(s.Err, "Show the output of all steps with: %s\n", s.Hint("call", "Status", "--logs", "--slice", x.Name))
 		fmt.Fprintf(s.Err, "Continue the setup with: %s\n", s.setupHint(x.Name))

@@ -32,7 +32,7 @@ func newProgress(out io.Writer) *progress {
 // show prints a new phase or stage of a setup. At a terminal, it redraws the line of the phase, with the
 // number of slivers that have finished the phase.
 func (p *progress) show(phase experiment.Phase, list []client.Sliver) {
-	plans := plansOf(list)
+	plans := experiment.Plans(list)
 	if !p.terminal {
 		if phase != p.phase || plans != "" && plans != p.plans {
 			fmt.Fprintf(p.out, "[%4.1fs] %s\n", time.Since(p.start).Seconds(), strings.TrimSuffix(string(phase)+": "+plans, ": "))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -161,7 +160,7 @@ func (s *opened) showNodes(name string, isShared bool, list []client.Sliver) err
 		if i, ok := index[v.URN]; ok {
 			addresses, login = addressesOf(hosts[i].Node), s.loginOf(hosts[i], isShared)
 		}
-		t.Row(v.ClientID, stateWord(v), addresses, login, command.TimeAndDistance(v.Expires, time.Now()), v.Error)
+		t.Row(v.ClientID, experiment.StateWord(v), addresses, login, command.TimeAndDistance(v.Expires, time.Now()), v.Error)
 	}
 	return errors.Join(t.Flush(""), s.showSetup(name, list))
 }
@@ -178,11 +177,4 @@ func (s *opened) loginOf(h experiment.Host, isShared bool) string {
 // lacksAccount reports whether the login of a node is only that of another user.
 func (s *opened) lacksAccount(h experiment.Host) bool {
 	return h.Login.Exists() && h.Login.User != session.AccountOf(s.UserName())
-}
-
-func stateWord(v client.Sliver) string {
-	if v.Allocation == string(am.Allocated) {
-		return "reserved"
-	}
-	return strings.TrimPrefix(v.Operational, "geni_")
 }

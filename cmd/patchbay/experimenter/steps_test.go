@@ -8,59 +8,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am/client"
+	"patchbay/am/client/experiment"
 	"patchbay/am/testkit/program"
 )
-
-// TestCurrentStep checks which step of a node is shown, and when its setup can be continued.
-func TestCurrentStep(t *testing.T) {
-	// Steps are STATE, or STATE STAGE OPERATION.
-	step := func(state string, stage int, operation string) client.Service {
-		return client.Service{State: state, Stage: stage, Operation: operation}
-	}
-	for _, tt := range []struct {
-		name        string
-		steps       []client.Service
-		operational string
-		want        int // 0: none
-		canContinue bool
-	}{
-		{"no steps", nil, "ready", 0, false},
-		{"all done", []client.Service{step("done", 0, ""), step("done", 1, ""), step("waiting", 0, "stop")}, "ready", 2, false},
-		{"one runs", []client.Service{step("done", 0, ""), step("running", 0, ""), step("waiting", 1, "")}, "configuring", 2, false},
-		{"a server in the background, and a later step", []client.Service{step("running", 0, ""), step("running", 1, ""), step("waiting", 2, "")}, "configuring", 2, false},
-		{"waits for other nodes", []client.Service{step("done", 0, ""), step("waiting", 1, ""), step("waiting", 2, "")}, "configuring", 2, false},
-		{"two failed", []client.Service{step("failed", 0, ""), step("failed", 0, ""), step("waiting", 1, "")}, "ready", 1, true},
-		{"stopped by another node", []client.Service{step("done", 0, ""), step("waiting", 1, "")}, "ready", 2, true},
-		{"a command of stage 0 waits for another one", []client.Service{step("running", 0, ""), step("waiting", 0, "")}, "ready", 1, false},
-		{"the node failed", []client.Service{step("done", 0, ""), step("waiting", 1, "")}, "failed", 2, true},
-		{"a stop failed", []client.Service{step("done", 0, ""), step("failed", 0, "stop")}, "notready", 1, false},
-		{"a stop runs", []client.Service{step("done", 0, ""), step("running", 0, "stop")}, "stopping", 2, false},
-		{"only for the end", []client.Service{step("waiting", 0, "uninstall")}, "ready", 0, false},
-	} {
-		for i := range tt.steps {
-			tt.steps[i].Step = i + 1
-		}
-		v := client.Sliver{ClientID: "web", Operational: "geni_" + tt.operational, Services: tt.steps}
-		got, ok := currentStep(v)
-		if got.Step != tt.want || ok != (tt.want > 0) || ok && (got.node != "web" || got.of != len(tt.steps)) {
-			t.Errorf("%s: step %d of %d, want %d", tt.name, got.Step, got.of, tt.want)
-		}
-		if got := canContinue([]client.Sliver{{Operational: "geni_ready"}, v}); got != tt.canContinue {
-			t.Errorf("%s: the setup can be continued: %v, want %v", tt.name, got, tt.canContinue)
-		}
-	}
-}
 
 // TestStepTable checks the times and messages of steps.
 func TestStepTable(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	steps := []nodeStep{
-		{client.Service{Step: 1, Kind: "install", What: "data:text/plain,x", State: "done", Began: ago(time.Hour), Ended: ago(time.Hour - 90*time.Second)}, "web", 0},
-		{client.Service{Step: 2, Kind: "execute", What: "make", State: "running", Began: ago(5 * time.Second), Output: "one\ntwo\x1b[2J\r\n"}, "web", 0},
-		{client.Service{Step: 1, Kind: "execute", What: "ahead", State: "running", Began: ago(-time.Hour), Message: "m", Output: "x"}, "db", 2},
-		{client.Service{Step: 2, Kind: "execute", Operation: "stop", State: "waiting"}, "db", 2},
-		{client.Service{Step: 3, Kind: "execute", State: "failed", Exit: 7, Ended: now, Output: "x"}, "db", 0},
+	steps := []experiment.NodeStep{
+		{Service: client.Service{Step: 1, Kind: "install", What: "data:text/plain,x", State: "done", Began: ago(time.Hour), Ended: ago(time.Hour - 90*time.Second)}, Node: "web"},
+		{Service: client.Service{Step: 2, Kind: "execute", What: "make", State: "running", Began: ago(5 * time.Second), Output: "one\ntwo\x1b[2J\r\n"}, Node: "web"},
+		{Service: client.Service{Step: 1, Kind: "execute", What: "ahead", State: "running", Began: ago(-time.Hour), Message: "m", Output: "x"}, Node: "db", Of: 2},
+		{Service: client.Service{Step: 2, Kind: "execute", Operation: "stop", State: "waiting"}, Node: "db", Of: 2},
+		{Service: client.Service{Step: 3, Kind: "execute", State: "failed", Exit: 7, Ended: now, Output: "x"}, Node: "db"},
 	}
 	for wide, want := range map[bool]string{
 		false: `

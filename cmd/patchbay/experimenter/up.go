@@ -3,7 +3,6 @@ package experimenter
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -46,9 +45,6 @@ so if it refuses the new nodes, the old ones are gone. Repeat the command after 
 it continues.
 
 If a step of a node's setup has failed, the nodes stay, and the exit status is 1.`
-
-//go:embed examples/lan.xml
-var exampleRequest string
 
 type upOptions struct {
 	experimenterFlags
@@ -104,10 +100,10 @@ func (o *upOptions) parseFor() (err error) {
 
 func (o *upOptions) Run(ctx context.Context, c command.Console) error {
 	if o.Printed {
-		_, err := io.WriteString(c.Out, exampleRequest)
+		_, err := io.WriteString(c.Out, experiment.Example)
 		return err
 	}
-	text := []byte(exampleRequest)
+	text := []byte(experiment.Example)
 	if !o.Example {
 		var err error
 		if text, err = command.ReadInput(o.file); err != nil {
@@ -310,16 +306,18 @@ func (u *upRun) finish(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the nodes run, but the end of their leases cannot be changed: %w", err)
 		}
-		fmt.Fprintf(u.s.Err, "Their leases now end at %s.\n", command.TimeAndDistance(session.EarliestEnd(list), time.Now()))
+		fmt.Fprintf(u.s.Err, "Their leases now end at %s.\n", command.TimeAndDistance(experiment.EarliestEnd(list), time.Now()))
 	}
 	answer, err := u.x.Refresh(ctx)
 	if err != nil {
 		return err
 	}
-	if given := session.EarliestEnd(answer.Slivers); !u.end.IsZero() && given.Before(u.end.Add(-time.Minute)) {
+	if given := experiment.EarliestEnd(answer.Slivers); !u.end.IsZero() && given.Before(u.end.Add(-time.Minute)) {
 		fmt.Fprintf(u.s.Err, "The leases end at %s, which is earlier than --for %s requests.\n", command.TimeAndDistance(given, time.Now()), u.For)
 	}
-	return u.s.show(u.x, answer.Slivers)
+	err = u.s.show(u.x, answer.Slivers)
+	u.s.showPages(ctx)
+	return err
 }
 
 // warn prints warnings about new nodes. If this user cannot read the site's files, the site's
@@ -372,7 +370,7 @@ func (u *upRun) carryOut(ctx context.Context) error {
 	case len(left.Slivers) == 0:
 		return errors.Join(fmt.Errorf("%w\nnothing is reserved in the slice %s", err, x.Name), x.Forget())
 	}
-	if canContinue(left.Slivers) {
+	if experiment.CanContinue(left.Slivers) {
 		err = fmt.Errorf("%w\ncontinue the setup with: %s", err, s.setupHint(x.Name))
 	}
 	return fmt.Errorf("%w\n%s of the slice %s remain; show them with: %s; repeat the command to continue, or delete them with: %s",

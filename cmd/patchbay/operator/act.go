@@ -2,9 +2,6 @@ package operator
 
 import (
 	"errors"
-
-	"patchbay/am/display"
-	"patchbay/am/site"
 )
 
 func notServedError() error {
@@ -16,14 +13,4 @@ func yesOrNo(b bool) string {
 		return "yes"
 	}
 	return "no"
-}
-
-func remarkOn(r *site.OrphanRow) string {
-	switch {
-	case !r.RemovalRequested.IsZero():
-		return "removal requested at " + display.Time(r.RemovalRequested)
-	case r.Holds:
-		return "its node takes no new slivers"
-	}
-	return ""
 }

@@ -24,7 +24,7 @@ func Commands() []command.Command {
 		{Use: "journal [PATTERN]", Short: "List past operations, with their users", Long: journalLong, Options: &journalOptions{}, Arguments: (*command.Completion).SiteSlices, Example: `  patchbay journal
   patchbay journal first --since 2h
   patchbay journal --event Allocate --user alice`},
-		{Use: "usage [--from TIME --until TIME]", Short: "List node-hours by user and project", Long: usageLong, Options: &usageOptions{}, Arguments: command.SomeOf(), Example: `  patchbay usage
+		{Use: "usage [--from TIME --until TIME]", Short: "List node-hours by user, project and type", Long: usageLong, Options: &usageOptions{}, Arguments: command.SomeOf(), Example: `  patchbay usage
   patchbay usage --from 2030-01-01T00:00:00Z --until 2030-02-01T00:00:00Z --csv`},
 		{Use: "manifest SLICE", Short: "Print the manifest of a slice", Long: manifestLong, Options: &manifestOptions{}, Arguments: (*command.Completion).SiteSlices, Example: `  patchbay manifest first`},
 		{Use: "release TARGET …", Short: "Take slivers from their users", Long: releaseLong, Options: &releaseOptions{}, Arguments: (*command.Completion).SiteSlices, Example: `  patchbay release first
@@ -35,6 +35,7 @@ func Commands() []command.Command {
   patchbay drain pc1..pc4
   patchbay drain`},
 		{Use: "undrain COMPONENT …", Short: "Put drained components back into service", Long: undrainLong, Options: &drainOptions{lift: true}, Arguments: (*command.Completion).Components, Example: `  patchbay undrain pc1..pc4`},
+		{Use: "shutdown SLICE --reason TEXT", Short: "Stop a slice, and keep its nodes for inspection", Long: shutdownLong, Options: &shutdownOptions{}, Arguments: (*command.Completion).SiteSlices, Example: `  patchbay shutdown first --reason 'it attacks other hosts'`},
 		{Use: "thaw [SLICE]", Short: "Lift the shutdown of a slice", Long: thawLong, Options: &thawOptions{}, Arguments: (*command.Completion).SiteSlices, Example: `  patchbay thaw
   patchbay thaw first --extend 2h`},
 		{Use: "who ADDRESS[:PORT] [FILE …]", Short: "Find who used an IP address at a given time", Long: whoLong, Options: &whoOptions{}, Example: `  patchbay who 192.0.2.7

@@ -79,9 +79,9 @@ func (o *drainOptions) Run(ctx context.Context, c command.Console) error {
 	if len(o.Components) == 0 {
 		return o.show(ctx, c, config)
 	}
-	order := site.MaintenanceOrder{Event: site.Drain, Components: o.Components, Text: o.Text}
+	order := operate.MaintenanceOrder{Event: operate.Drain, Components: o.Components, Text: o.Text}
 	if o.lift {
-		order.Event = site.Undrain
+		order.Event = operate.Undrain
 	}
 	r, served, err := changeMaintenance(ctx, c, config, order)
 	if err != nil {
@@ -106,7 +106,7 @@ func (o *drainOptions) Run(ctx context.Context, c command.Console) error {
 
 // changeMaintenance carries out an order, and prints the warning of the result. served is false if no
 // server runs.
-func changeMaintenance(ctx context.Context, c command.Console, config *site.Config, o site.MaintenanceOrder) (r site.MaintenanceResult, served bool, err error) {
+func changeMaintenance(ctx context.Context, c command.Console, config *site.Config, o operate.MaintenanceOrder) (r operate.MaintenanceResult, served bool, err error) {
 	r, served, err = site.ChangeMaintenance(ctx, config, o)
 	if r.Warning != "" {
 		fmt.Fprintln(c.Err, "patchbay: "+display.Printable(r.Warning))
@@ -114,7 +114,7 @@ func changeMaintenance(ctx context.Context, c command.Console, config *site.Conf
 	return r, served, err
 }
 
-func reportLifted(c command.Console, r *site.MaintenanceResult) error {
+func reportLifted(c command.Console, r *operate.MaintenanceResult) error {
 	if len(r.Changed) > 0 {
 		fmt.Fprintf(c.Out, "No longer drained: %s\n", strings.Join(nameset.Fold(r.Changed), " "))
 	}
@@ -161,7 +161,7 @@ func (o *drainOptions) show(ctx context.Context, c command.Console, config *site
 		if n.Drained == "" {
 			return nil
 		}
-		t.Row(n.Name, fmt.Sprint(n.Slivers), t.when(n.DrainedSince), nodeRemark(n))
+		t.Row(n.Name, fmt.Sprint(n.Slivers), t.when(n.DrainedSince), n.Remark())
 		return nil
 	})
 	if err != nil {

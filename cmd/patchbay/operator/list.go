@@ -114,17 +114,17 @@ patterns. --json prints one JSON object a line; the names of its fields do not c
 // readTimes sets the times of the filter. Durations are relative to now.
 func (o *listOptions) readTimes(now time.Time) (err error) {
 	if o.since != "" {
-		if o.filter.Since, err = parsePast("--since", o.since, now); err != nil {
+		if o.filter.Since, err = operate.ParsePast("--since", o.since, now); err != nil {
 			return err
 		}
 	}
 	if o.until != "" {
-		if o.filter.Until, err = parsePast("--until", o.until, now); err != nil {
+		if o.filter.Until, err = operate.ParsePast("--until", o.until, now); err != nil {
 			return err
 		}
 	}
 	if o.endsBefore != "" {
-		o.filter.EndsBefore, err = parseFuture("--ends-before", o.endsBefore, now)
+		o.filter.EndsBefore, err = operate.ParseFuture("--ends-before", o.endsBefore, now)
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/service/maintenance"
 	"patchbay/am/site"
+	"patchbay/am/site/operate"
 	"patchbay/cmd/patchbay/command"
 )
 
@@ -61,7 +62,7 @@ func (o *lockdownOptions) Run(ctx context.Context, c command.Console) error {
 	case o.Text == "":
 		return o.show(ctx, c, config)
 	}
-	r, served, err := changeMaintenance(ctx, c, config, site.MaintenanceOrder{Event: site.LockDown, Text: o.Text})
+	r, served, err := changeMaintenance(ctx, c, config, operate.MaintenanceOrder{Event: operate.LockDown, Text: o.Text})
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (o *lockdownOptions) Run(ctx context.Context, c command.Console) error {
 }
 
 func (o *lockdownOptions) lift(ctx context.Context, c command.Console, config *site.Config) error {
-	r, served, err := changeMaintenance(ctx, c, config, site.MaintenanceOrder{Event: site.LiftLockdown})
+	r, served, err := changeMaintenance(ctx, c, config, operate.MaintenanceOrder{Event: operate.LiftLockdown})
 	switch {
 	case err != nil:
 		return err

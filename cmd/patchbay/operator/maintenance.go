@@ -11,6 +11,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/service/maintenance"
 	"patchbay/am/site"
+	"patchbay/am/site/operate"
 	"patchbay/cmd/patchbay/command"
 )
 
@@ -36,7 +37,7 @@ type maintenanceOptions struct {
 	Reason      string
 	Lift        []int
 
-	order site.MaintenanceOrder
+	order operate.MaintenanceOrder
 }
 
 func (o *maintenanceOptions) AddFlags(fs *pflag.FlagSet) {
@@ -58,7 +59,7 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 		if timed || o.All {
 			return fmt.Errorf("--lift goes with no other flag")
 		}
-		o.order = site.MaintenanceOrder{Event: site.CancelMaintenance, Numbers: o.Lift}
+		o.order = operate.MaintenanceOrder{Event: operate.CancelMaintenance, Numbers: o.Lift}
 		return command.NoArguments(args)
 	}
 	if err := onlyComponents(args); err != nil {
@@ -78,7 +79,7 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 	case o.Until != "" && o.For != "":
 		return fmt.Errorf("--until and --for both set the end; give one")
 	}
-	o.order = site.MaintenanceOrder{Event: site.PlanMaintenance, Components: args, Text: o.Reason}
+	o.order = operate.MaintenanceOrder{Event: operate.PlanMaintenance, Components: args, Text: o.Reason}
 	if err := maintenance.CheckText(o.Reason); err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 // readTimes sets the beginning and end of the planned maintenance.
 func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
 	w, now := &o.order, now.UTC().Truncate(time.Second)
-	if w.From, err = parseFuture("--from", o.From, now); err != nil {
+	if w.From, err = operate.ParseFuture("--from", o.From, now); err != nil {
 		return err
 	}
 	if o.For != "" {
@@ -97,7 +98,7 @@ func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
 			return fmt.Errorf("--for: %w", err)
 		}
 		w.Until = w.From.Add(d.Truncate(time.Second))
-	} else if w.Until, err = parseFuture("--until", o.Until, now); err != nil {
+	} else if w.Until, err = operate.ParseFuture("--until", o.Until, now); err != nil {
 		return err
 	}
 	if !w.Until.After(w.From) {
@@ -114,7 +115,7 @@ func (o *maintenanceOptions) Run(ctx context.Context, c command.Console) error {
 	switch o.order.Event {
 	case "":
 		return o.list(ctx, c, config)
-	case site.PlanMaintenance:
+	case operate.PlanMaintenance:
 		if err := o.readTimes(config.Now(ctx)); err != nil {
 			return err
 		}
@@ -137,11 +138,11 @@ func (o *maintenanceOptions) Run(ctx context.Context, c command.Console) error {
 }
 
 // reportAdded prints the planned maintenance, and the slices whose leases end after it begins.
-func reportAdded(c command.Console, r *site.MaintenanceResult) {
+func reportAdded(c command.Console, r *operate.MaintenanceResult) {
 	w := r.Window
-	fmt.Fprintf(c.Out, "Maintenance %d is planned, of %s, from %s until %s.\n", r.Number, site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339))
+	fmt.Fprintf(c.Out, "Maintenance %d is planned, of %s, from %s until %s.\n", r.Number, w.Where(), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339))
 	fmt.Fprintf(c.Out, "Experimenters get the reason: %s\n", w.Text)
-	affected := slices.DeleteFunc(r.State.Affected, func(s site.AffectedSlice) bool { return s.Planned != r.Number-1 })
+	affected := slices.DeleteFunc(r.State.Affected, func(s operate.AffectedSlice) bool { return s.Planned != r.Number-1 })
 	if len(affected) == 0 {
 		fmt.Fprintln(c.Out, "No lease reaches into it.")
 		return
@@ -172,7 +173,7 @@ func (o *maintenanceOptions) list(ctx context.Context, c command.Console, config
 		case w.IsInForce(now):
 			when = "now"
 		}
-		t.Row(fmt.Sprint(i+1), when, display.Time(w.From)+" to "+display.Time(w.Until), site.WindowText(w), w.Text)
+		t.Row(fmt.Sprint(i+1), when, display.Time(w.From)+" to "+display.Time(w.Until), w.Where(), w.Text)
 		for _, r := range s.Affected {
 			if r.Planned == i {
 				t.Row("", "reaches into it: "+r.String())

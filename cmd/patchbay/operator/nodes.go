@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/operate"
 	"patchbay/cmd/patchbay/command"
@@ -93,7 +91,7 @@ func (o *nodesOptions) Run(ctx context.Context, c command.Console) error {
 		} else if n.More > 0 {
 			held = append(held, fmt.Sprintf("%d more", n.More))
 		}
-		cells := []string{t.component(n.Component, n.Name), n.State, takenOf(n, o.Wide), t.end(last.Expires, last.Frozen), strings.Join(held, ", ")}
+		cells := []string{t.component(n.Component, n.Name), n.State, n.Taken(o.Wide), t.end(last.Expires, last.Frozen), strings.Join(held, ", ")}
 		if o.Wide {
 			kind := "shared"
 			if n.Exclusive {
@@ -101,67 +99,8 @@ func (o *nodesOptions) Run(ctx context.Context, c command.Console) error {
 			}
 			cells = append(cells, kind, n.Provider, strings.Join(users, ", "))
 		}
-		t.Row(append(cells, t.Cut(nodeRemark(n), 60))...)
+		t.Row(append(cells, t.Cut(n.Remark(), 60))...)
 	})
-}
-
-// takenOf returns the number of slivers. For a shared node, it adds the use of the fullest
-// capacity in percent. If detailed is true, it adds the use of each capacity instead.
-func takenOf(n *operate.Node, detailed bool) string {
-	if n.Slivers == 0 && !detailed {
-		return ""
-	}
-	text, part := display.Count(n.Slivers, "sliver"), int64(0)
-	for _, p := range []struct {
-		unit           string
-		used, capacity int64
-	}{
-		{"slots", n.Used.Slots, n.Capacity.Slots}, {"cores", n.Used.Cores, n.Capacity.Cores}, {"GPUs", n.Used.GPUs, n.Capacity.GPUs},
-		{"MiB", n.Used.Memory, n.Capacity.Memory}, {"MiB disk", n.Used.Disk, n.Capacity.Disk},
-	} {
-		switch {
-		case p.capacity <= 0 || n.Exclusive:
-		case detailed:
-			text += fmt.Sprintf(", %d/%d %s", p.used, p.capacity, p.unit)
-		default:
-			part = max(part, 100*p.used/p.capacity)
-		}
-	}
-	if part > 0 {
-		text += fmt.Sprintf(", %d%%", part)
-	}
-	return text
-}
-
-// nodeRemark returns why a node is not fully available, and its orphans; "" without a
-// remark.
-func nodeRemark(n *operate.Node) string {
-	var parts []string
-	if n.Drained == "inventory" {
-		parts = append(parts, "drained in the inventory")
-	} else if n.Drained == "command" {
-		drained := "drained"
-		if n.DrainedBy != "" {
-			drained += " by " + n.DrainedBy
-		}
-		if n.DrainedText != "" {
-			drained += ": " + n.DrainedText
-		}
-		parts = append(parts, drained)
-	}
-	if n.Component.IsZero() {
-		parts = slices.Insert(parts, 0, "names no component: drain its new name, then undrain this")
-	}
-	if !n.MaintenanceUntil.IsZero() {
-		parts = append(parts, fmt.Sprintf("maintenance until %s: %s", display.Time(n.MaintenanceUntil), n.MaintenanceText))
-	}
-	if n.Removing > 0 {
-		parts = append(parts, display.Count(n.Removing, "sliver")+" being removed")
-	}
-	if n.Orphans > 0 {
-		parts = append(parts, display.Count(n.Orphans, "orphan")+": nodes --orphans")
-	}
-	return strings.Join(parts, "; ")
 }
 
 // showOrphans lists the orphans. It fails if no server runs.
@@ -176,8 +115,8 @@ func (o *nodesOptions) showOrphans(ctx context.Context, c command.Console) error
 	if o.JSON {
 		err = list(c.Out)
 	} else {
-		err = site.ReadRows(list, func(r *site.OrphanRow) error {
-			t.Row(t.Cut(r.Provider, 40), r.Resource, t.Cut(r.Component, 40), t.when(r.Since), yesOrNo(r.Released), remarkOn(r))
+		err = site.ReadRows(list, func(r *operate.OrphanRow) error {
+			t.Row(t.Cut(r.Provider, 40), r.Resource, t.Cut(r.Component, 40), t.when(r.Since), yesOrNo(r.Released), r.Remark())
 			return nil
 		})
 	}

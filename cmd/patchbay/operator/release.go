@@ -116,8 +116,8 @@ func (o *releaseOptions) confirm(ctx context.Context, c command.Console, config 
 
 // releaseOrphans removes the orphans that the arguments name. It fails if no server runs.
 func (o *releaseOptions) releaseOrphans(ctx context.Context, c command.Console, config *site.Config) error {
-	var done []site.OrphanResult
-	_, err := site.Connect(config).Order(ctx, "/orphans", site.OrphanOrder{Resources: o.order.Targets, Text: o.order.Text, Operator: audit.Operator()}, &done)
+	var done []operate.OrphanResult
+	_, err := site.Connect(config).Order(ctx, "/orphans", operate.OrphanOrder{Resources: o.order.Targets, Text: o.order.Text, Operator: audit.Operator()}, &done)
 	if errors.Is(err, site.ErrNotServed) {
 		return notServedError()
 	}

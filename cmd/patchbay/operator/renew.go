@@ -50,10 +50,10 @@ func (o *renewOptions) Validate(args []string) (err error) {
 	case o.Until != "" && o.For != "":
 		return errors.New("--until and --for both set the end of the leases; give one")
 	case o.For != "":
-		o.order.For, err = leaseSeconds("--for", o.For)
+		o.order.For, err = operate.LeaseSeconds("--for", o.For)
 		return err
 	}
-	o.order.End, err = parseLeaseEnd("--until", o.Until)
+	o.order.End, err = operate.ParseEnd("--until", o.Until)
 	return err
 }
 

@@ -42,7 +42,7 @@ func (o *slicesOptions) Run(ctx context.Context, c command.Console) error {
 		if o.Wide {
 			down := ""
 			if !s.Shutdown.IsZero() {
-				down = fmt.Sprintf("%s by %s", display.Time(s.Shutdown), s.ShutdownBy)
+				down = fmt.Sprintf("%s by %s", display.Time(s.Shutdown), s.WhoShutDown())
 			}
 			cells = append(cells, t.end(s.Last, !s.Shutdown.IsZero()), t.when(s.Created), down)
 		}

@@ -53,7 +53,7 @@ func (o *thawOptions) Validate(args []string) (err error) {
 		return fmt.Errorf("%s is a %s, not a slice", u, u.Type)
 	}
 	if o.Extend != "" {
-		o.order.Extend, err = parseLeaseEnd("--extend", o.Extend)
+		o.order.Extend, err = operate.ParseEnd("--extend", o.Extend)
 	}
 	return err
 }
@@ -100,7 +100,7 @@ func (o *thawOptions) list(ctx context.Context, c command.Console, h site.AdminC
 		if s.Slivers > 0 {
 			what += ", first lease to " + display.Time(s.Expires)
 		}
-		_, err := fmt.Fprintf(c.Out, "%s  shut down at %s by %s, %s\n", display.Line(s.URN.String()), display.Time(s.Shutdown), display.Line(s.ShutdownBy.String()), what)
+		_, err := fmt.Fprintf(c.Out, "%s  shut down at %s by %s, %s\n", display.Line(s.URN.String()), display.Time(s.Shutdown), display.Line(s.WhoShutDown()), what)
 		return err
 	})
 	if err == nil && n == 0 {

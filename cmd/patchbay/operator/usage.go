@@ -1,12 +1,12 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -17,8 +17,8 @@ import (
 	"patchbay/cmd/patchbay/command"
 )
 
-const usageLong = `List node-hours by user and project, from the journal. A project is the authority of
-slices, as in policy.yaml.
+const usageLong = `List node-hours by user, project and type of node, from the journal. A project is the
+authority of slices, as in policy.yaml.
 
 A node counts from Provision (CreateSliver in API version 2) until it is deleted,
 released by an operator, or its lease is over. A node that is still held counts until
@@ -54,25 +54,10 @@ func (o *usageOptions) Validate(args []string) error {
 	return o.readPeriod(time.Now()) // and again when the site's time is known
 }
 
-// readPeriod sets the period of the filter: by default this month until now.
+// readPeriod sets the period of the filter.
 func (o *usageOptions) readPeriod(now time.Time) (err error) {
-	if o.filter.Since, err = parsePast("--from", o.from, now); err != nil {
-		return err
-	}
-	if o.from == "" {
-		year, month, _ := now.UTC().Date()
-		o.filter.Since = time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
-	}
-	if o.filter.Until, err = parsePast("--until", o.to, now); err != nil {
-		return err
-	}
-	if o.to == "" {
-		o.filter.Until = now
-	}
-	if !o.filter.Until.After(o.filter.Since) {
-		return fmt.Errorf("--from is %s, which is not before --until, %s", display.Time(o.filter.Since), display.Time(o.filter.Until))
-	}
-	return nil
+	o.filter.Since, o.filter.Until, err = operate.ParsePeriod(o.from, o.to, now)
+	return err
 }
 
 func (o *usageOptions) Run(ctx context.Context, c command.Console) error {
@@ -97,7 +82,7 @@ func (o *usageOptions) Run(ctx context.Context, c command.Console) error {
 	if err != nil {
 		return err
 	}
-	if note := o.missing(now, h.Config.JournalKeep, incomplete); note != "" {
+	if note := operate.MissingUsage(o.filter.Since, now, h.Config.JournalKeep, incomplete); note != "" {
 		fmt.Fprintln(notes, note)
 	}
 	return nil
@@ -106,44 +91,27 @@ func (o *usageOptions) Run(ctx context.Context, c command.Console) error {
 func (o *usageOptions) printTable(ctx context.Context, h site.AdminClient, c command.Console) (incomplete int, err error) {
 	fmt.Fprintf(c.Out, "From %s until %s:\n\n", display.Time(o.filter.Since), display.Time(o.filter.Until))
 	var total operate.Usage
-	err = show(ctx, &o.listOptions, c, "No nodes were held.", []string{"PROJECT", "USER", "NODES", "NODE-HOURS"}, func(t *listTable, u *operate.Usage) {
+	err = show(ctx, &o.listOptions, c, "No nodes were held.", []string{"PROJECT", "USER", "TYPE", "NODES", "NODE-HOURS"}, func(t *listTable, u *operate.Usage) {
 		total.Nodes += u.Nodes
 		total.NodeHours += u.NodeHours
 		total.Incomplete += u.Incomplete
-		t.Row(u.Project, t.name(u.User), fmt.Sprint(u.Nodes), hours(u.NodeHours))
+		t.Row(u.Project, t.name(u.User), cmp.Or(u.Type, "unknown"), fmt.Sprint(u.Nodes), u.Hours())
 	})
 	if err == nil && total.Nodes > 0 {
-		fmt.Fprintf(c.Out, "\n%s node-hours of %s.\n", hours(total.NodeHours), display.Count(total.Nodes, "node"))
+		fmt.Fprintf(c.Out, "\n%s node-hours of %s.\n", total.Hours(), display.Count(total.Nodes, "node"))
 	}
 	return total.Incomplete, err
 }
 
 func (o *usageOptions) printCSV(ctx context.Context, h site.AdminClient, out io.Writer) (incomplete int, err error) {
 	w := csv.NewWriter(out)
-	if err := w.Write([]string{"project", "user", "nodes", "node_hours"}); err != nil {
+	if err := w.Write(operate.UsageColumns); err != nil {
 		return 0, err
 	}
 	err = site.Rows(ctx, h, o.list, o.filter, func(u *operate.Usage) error {
 		incomplete += u.Incomplete
-		return w.Write([]string{display.Line(u.Project), display.Line(u.User.String()), fmt.Sprint(u.Nodes), hours(u.NodeHours)})
+		return w.Write(u.Record())
 	})
 	w.Flush()
 	return incomplete, errors.Join(err, w.Error())
-}
-
-func hours(h float64) string { return fmt.Sprintf("%.2f", h) }
-
-// missing describes usage that the journal no longer has, or returns "".
-func (o *usageOptions) missing(now time.Time, keep time.Duration, incomplete int) string {
-	var parts []string
-	if begin := now.Add(-keep); keep > 0 && o.filter.Since.Before(begin) {
-		parts = append(parts, "nodes released before "+display.Time(begin)+" are not counted")
-	}
-	if incomplete > 0 {
-		parts = append(parts, "the user and the beginning of "+display.Count(incomplete, "node")+" are unknown, so the time counts from the journal's first entry")
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("Note: the journal does not have the whole period (journal_keep is %s): %s.", display.Duration(keep), strings.Join(parts, "; "))
 }

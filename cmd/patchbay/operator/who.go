@@ -12,6 +12,7 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/follow/audit"
+	"patchbay/am/site/operate"
 	"patchbay/cmd/patchbay/command"
 )
 
@@ -54,7 +55,7 @@ func (o *whoOptions) Validate(args []string) (err error) {
 	now := time.Now()
 	o.files, o.at = args[1:], now
 	if o.At != "" {
-		if o.at, err = parseTime(o.At); err != nil {
+		if o.at, err = operate.ParseTime(o.At); err != nil {
 			return fmt.Errorf("--at %w", err)
 		}
 		if o.at.After(now) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"patchbay/am/follow/audit"
+	"patchbay/am/site/operate"
 )
 
 func TestPastMoment(t *testing.T) {
@@ -15,7 +16,7 @@ func TestPastMoment(t *testing.T) {
 		"2026-11-20T13:05:00Z", "2026-11-20T14:05:00+01:00", "2026-11-20 14:05 +0100", "2026-11-20 14:05:00 +01:00", "2026-11-20 13:05 UTC",
 		"2026-11-20 13:05 GMT", "2026-11-20T13:05Z", "2026-11-20T14:05+0100", "2026-11-20T13:05:00.000Z", " 1795179900 ",
 	} {
-		if got, err := parseTime(text); err != nil || !got.Equal(want) {
+		if got, err := operate.ParseTime(text); err != nil || !got.Equal(want) {
 			t.Errorf("%q is %s, %v", text, got, err)
 		}
 	}
@@ -23,7 +24,7 @@ func TestPastMoment(t *testing.T) {
 		"2026-11-20 14:05": "zone", "2026-11-20T14:05:00": "zone", "2026-11-20": "zone", "yesterday": "is not a time", "": "is not a time", "-5": "is not a time",
 		"0": "is not a time", "2026-13-20T14:05:00Z": "is not a time", "99999999999999999999": "is not a time",
 	} {
-		_, err := parseTime(text)
+		_, err := operate.ParseTime(text)
 		if err == nil {
 			t.Errorf("%q is accepted", text)
 			continue

@@ -22,7 +22,8 @@ within a file system it still works, but a copy (cp, rsync, another disk or mach
 until this command is run for it.
 
 First stop the server of the original site. The command finds it only on this machine. The
-copy must not be served either. To inspect a copy: patchbay serve --read-only`
+copy must not be served either. All sessions and links of its pages end. To inspect a copy:
+patchbay serve --read-only`
 
 type moveOptions struct{ site command.SiteFlag }
 
@@ -61,6 +62,9 @@ func (o *moveOptions) Run(ctx context.Context, c command.Console) error {
 	})
 	if err := errors.Join(err, s.Close()); err != nil {
 		return err
+	}
+	if err := endSessionsAndLinks(c, config); err != nil {
+		return fmt.Errorf("the database was moved, but the sessions of its pages go on: %w", err)
 	}
 	fmt.Fprintf(c.Out, "%s is the database of the site from now on.\nDo not serve the original any more: both would change the same nodes. On its host:\n  systemctl disable --now patchbay, and move the original's %s away\n", config.State, filepath.Base(config.State))
 	return nil

@@ -31,7 +31,8 @@ opened, of another site or a later version, is not replaced.
 The site must not be served meanwhile. Then the server manages the slivers of the backup.
 It takes no new requests until its providers have reported what exists, or 30 s have
 passed. Nodes with resources that are not in the backup take no new slivers; patchbay
-nodes --orphans lists these resources, and patchbay release --orphans removes them.`
+nodes --orphans lists these resources, and patchbay release --orphans removes them.
+All sessions and links of the site's pages end.`
 
 type restoreOptions struct {
 	site command.SiteFlag
@@ -88,6 +89,9 @@ func (o *restoreOptions) Run(ctx context.Context, c command.Console) error {
 	if err := o.restoreAuthority(c, config); err != nil {
 		return fmt.Errorf("the database was restored, but not the trial authority: %w", err)
 	}
+	if err := endSessionsAndLinks(c, config); err != nil {
+		return fmt.Errorf("the database was restored, but the sessions of its pages go on: %w", err)
+	}
 	if err := updateAudit(config); err != nil {
 		fmt.Fprintf(c.Err, "patchbay: the database was restored, but that cannot be recorded in the audit yet: %v\n", err)
 	}
@@ -109,6 +113,16 @@ func (o *restoreOptions) restoreAuthority(c command.Console, config *site.Config
 		fmt.Fprintf(c.Out, "Its previous state is in %s.\n", kept)
 	}
 	return nil
+}
+
+// endSessionsAndLinks ends all sessions and links of a site's pages, since some may have been ended after the
+// backup, or belong to the original of a copy.
+func endSessionsAndLinks(c command.Console, config *site.Config) error {
+	has, err := config.EndSessionsAndLinks()
+	if has && err == nil {
+		fmt.Fprintln(c.Out, "All sessions and links of the pages have ended; members sign in again with: patchbay web")
+	}
+	return err
 }
 
 // presentState opens the present database, so that no server can open it, and writes

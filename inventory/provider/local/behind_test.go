@@ -277,8 +277,8 @@ func TestOtherProviderLeavesAProcess(t *testing.T) {
 	}
 }
 
-// TestTheExampleBehind sets the example of PROVIDER.md up as the page says.
-func TestTheExampleBehind(t *testing.T) {
+// TestExampleOfAnotherProvider sets the example of PROVIDER.md up as the page says.
+func TestExampleOfAnotherProvider(t *testing.T) {
 	require.Tool(t, "jq")
 	dir := t.TempDir()
 	program, err := os.ReadFile("../testdata/rack.prov")

@@ -93,9 +93,9 @@ func TestLinkKeepsItsBridge(t *testing.T) {
 	}
 }
 
-// TestLinkIsCheckedWhole checks that a node that joins a link is refused if the link's properties
+// TestLinkIsCheckedWithAllItsNodes checks that a node that joins a link is refused if the link's properties
 // would then differ between its nodes.
-func TestLinkIsCheckedWhole(t *testing.T) {
+func TestLinkIsCheckedWithAllItsNodes(t *testing.T) {
 	f, dir := newFake(t)
 	f.setting(t, dir, "netem: [m1]\n")
 	with := func(id, properties string) object {

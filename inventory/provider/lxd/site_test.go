@@ -61,7 +61,7 @@ func TestNewInventory(t *testing.T) {
 	}
 }
 
-func TestInventoryKeepsWhatIsThere(t *testing.T) {
+func TestInventoryKeepsExistingEntries(t *testing.T) {
 	const mine = "- name: m1\n  provider: lxd\n  exclusive: false\n  sliver_types: [\"container\"]\n  capacity: {slots: 200, memory: 65536M, disk: 409600M}\n"
 	for _, tt := range []struct{ rule, before, after string }{
 		{"at the end", "components: # mine\n  - {name: pc1, provider: simulated} # old\n", "components: # mine\n  - {name: pc1, provider: simulated} # old\n  " + strings.ReplaceAll(strings.TrimSpace(mine), "\n", "\n  ") + "\n"},

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"patchbay/am/testkit/require"
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/provider/fdsocket"
 )
 
@@ -30,28 +31,11 @@ type site struct {
 	t       testing.TB
 	dir     string
 	manager *Manager
-	log     *logBuffer
+	log     *wait.Buffer
 	pids    chan int // of each gateway that was started
 
 	mu    sync.Mutex
 	nodes map[string]*node
-}
-
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // key is a key pair: a PEM private key and a public key line.
@@ -95,7 +79,7 @@ func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 // newSite starts a Manager without endpoints; its gateway account's port and key are returned.
 func newSite(t testing.TB) (s *site, port int, host key) {
 	t.Helper()
-	s = &site{t: t, dir: t.TempDir(), nodes: make(map[string]*node), log: &logBuffer{}, pids: make(chan int, 64)}
+	s = &site{t: t, dir: t.TempDir(), nodes: make(map[string]*node), log: new(wait.Buffer), pids: make(chan int, 64)}
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

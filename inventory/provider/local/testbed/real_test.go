@@ -157,26 +157,6 @@ func (s *site) call(action string, input, output any) {
 	}
 }
 
-// trySet is a set at a testbed that may be killed at any time. It reports whether all changes
-// were accepted.
-func (s *site) trySet(should map[string]provider.Resource) bool {
-	updates := []object{}
-	for name, r := range should {
-		updates = append(updates, object{"name": name, "should": r})
-	}
-	b, err := json.Marshal(object{"updates": updates})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for end := time.Now().Add(400 * time.Millisecond); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		a, err := local.Call(s.t.Context(), s.options.Socket, local.Request{Action: local.ActionSet, Input: b})
-		if err == nil && a.Error == "" && !bytes.Contains(a.Output, []byte(`"error"`)) {
-			return true
-		}
-	}
-	return false
-}
-
 func (s *site) set(should map[string]provider.Resource) {
 	s.t.Helper()
 	updates := []object{}

@@ -204,36 +204,6 @@ func TestRealLinks(t *testing.T) {
 	hoststate.Await(t, before, 30*time.Second)
 }
 
-// TestSlicesAreIsolated has two slices with the same addresses and names.
-func TestSlicesAreIsolated(t *testing.T) {
-	s := newSite(t, "testbed-l2", 43200)
-	want := map[string]provider.Resource{}
-	for i := range 4 {
-		slice := fmt.Sprint(sliceURN, i/2)
-		r := s.newLinkedNode(fmt.Sprintf("n%d", i), strings.ReplaceAll(interfaceItem("if", "lan", fmt.Sprintf("10.9.0.%d/24", i%2+1), ""), sliceURN, slice))
-		r["slice_urn"] = slice
-		want[nodeName(i)] = r
-	}
-	lonely := s.newLinkedNode("n4", strings.ReplaceAll(interfaceItem("if", "lan", "10.9.0.9/24", ""), sliceURN, sliceURN+"0"))
-	lonely["slice_urn"] = sliceURN + "0"
-	want[nodeName(4)] = lonely
-	s.set(want)
-	all := s.awaitSettled(nodeName(0), nodeName(1), nodeName(2), nodeName(3), nodeName(4))
-	for i := range 4 {
-		for j := range 2 {
-			if got, want := s.nodeAt(all[nodeName(i)], fmt.Sprintf("10.9.0.%d", j+1)), fmt.Sprintf("n%d", i/2*2+j); got != want {
-				t.Errorf("from n%d: %s answers as %s", i, got, want)
-			}
-		}
-	}
-	if got := s.nodeAt(all[nodeName(2)], "10.9.0.9"); got != "nobody" {
-		t.Errorf("a node of another slice is reached: %s", got)
-	}
-	if got := s.nodeAt(all[nodeName(0)], "10.9.0.9"); got != "n4" {
-		t.Errorf("n0 reaches %s", got)
-	}
-}
-
 // synWithTags is a program that asks 10.9.0.1 for a TCP connection, from the node with the address 10.9.0.4.
 const synWithTags = `
 import socket, struct, sys, time

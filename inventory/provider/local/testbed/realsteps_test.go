@@ -5,10 +5,8 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -152,51 +150,6 @@ func TestRealSteps(t *testing.T) {
 	}
 }
 
-// TestRealStepsAndKills kills the program at random moments while nodes run their steps: each
-// step runs once, in order, and none is lost.
-func TestRealStepsAndKills(t *testing.T) {
-	s := newSite(t, "setup-r2", 43000)
-	archive := "data:;base64," + base64.StdEncoding.EncodeToString(tarball(t, map[string]string{"one": "1"}))
-	var steps []string
-	for i := range 3 {
-		steps = append(steps, installStep(archive, fmt.Sprintf("/opt/%d", i)))
-	}
-	want := ""
-	for i := range 4 {
-		steps = append(steps, executeStep(fmt.Sprintf("echo %d >>/root/steps; sleep 0.1; echo %d >>/root/steps", i, i)))
-		want += fmt.Sprintf("%d\n%d\n", i, i)
-	}
-	seed := require.Seed(t)
-	r := rand.New(rand.NewPCG(seed, 1))
-	wanted := map[string]provider.Resource{}
-	for i := range 3 {
-		n := s.newNode(fmt.Sprintf("n%d", i), "alice")
-		n["setup"] = steps
-		wanted[nodeName(i)] = n
-	}
-	for range require.Rounds(3, 8) {
-		kill := s.runInProcess()
-		over := time.After(time.Duration(100+r.IntN(350)) * time.Millisecond)
-		s.trySet(wanted)
-		<-over
-		kill()
-	}
-	s.up()
-	for !s.trySet(wanted) {
-	}
-	all := s.awaitSettled(nodeName(0), nodeName(1), nodeName(2))
-	for name, is := range all {
-		for i, step := range s.awaitSteps(name) {
-			if step.State != setup.Done {
-				t.Errorf("%s, step %d: %+v", name, i+1, step)
-			}
-		}
-		if got := s.mustSSH(is, "alice", "sudo cat /root/steps; cat /opt/*/one"); got != want+"111" {
-			t.Errorf("%s has done %q", name, got)
-		}
-	}
-}
-
 // The step ends with the node, and the next step runs.
 func TestRealRestartWhileAStepRuns(t *testing.T) {
 	s := newSite(t, "setup-r3", 43100)
@@ -307,73 +260,6 @@ func TestRealStagesAndOperations(t *testing.T) {
 	if got := <-said; got != "bye\n" {
 		t.Errorf("before the removal, the node says %q", got)
 	}
-}
-
-// TestRealStagesAndKills kills the program at random moments while a node goes through stages, is
-// switched off and on: each step runs as often as requested.
-func TestRealStagesAndKills(t *testing.T) {
-	s := newSite(t, "setup-r5", 43300)
-	step := func(stage int, word, more string) string {
-		return stageStep(stage, "echo "+word+" >>/root/steps; sleep 0.1; echo "+word+" >>/root/steps", more)
-	}
-	n := s.newNode("a", "alice")
-	n["setup"] = []string{
-		step(0, "zero", ""), step(0, "start", `,"operation":"start"`), step(1, "one", ""),
-		stageStep(1, "echo fails >>/root/steps; [ -e /root/again ] || { touch /root/again; exit 3; }", ""),
-		step(1, "two", ""), step(0, "stop", `,"operation":"stop"`),
-	}
-	a := nodeName(1)
-	n["power"] = "off"
-	s.set(map[string]provider.Resource{a: n})
-	s.awaitSettled(a) // with its image, which takes longer than the time between two kills
-	const waiting, done, failed = setup.Waiting, setup.Done, setup.Failed
-	phases := []struct {
-		request provider.Resource
-		states  []string
-	}{
-		{provider.Resource{"power": "on"}, []string{done, done, waiting, waiting, waiting, waiting}},
-		{provider.Resource{"setup_stage": "1"}, []string{done, done, done, failed, waiting, waiting}},
-		{provider.Resource{"setup_stage": "0"}, []string{done, done, done, failed, waiting, waiting}},
-		{provider.Resource{"setup_stage": "1"}, []string{done, done, done, done, done, waiting}},
-		{provider.Resource{"power": "off"}, []string{done, done, done, done, done, done}},
-		{provider.Resource{"power": "on"}, []string{done, done, done, done, done, done}},
-	}
-	seed := require.Seed(t)
-	r := rand.New(rand.NewPCG(seed, 2))
-	kills, phase := 0, 0
-	most := require.Rounds(20, 40)
-	for phase < len(phases) {
-		kill := s.runInProcess()
-		over := time.Now().Add(time.Duration(100+r.IntN(900)) * time.Millisecond)
-		if kills++; kills > most {
-			over = time.Now().Add(time.Minute)
-		}
-		for phase < len(phases) && time.Now().Before(over) {
-			if !s.trySet(map[string]provider.Resource{a: phases[phase].request}) {
-				continue
-			}
-			now := s.get(a)[a]
-			var states []string
-			for _, step := range s.stepStates(a) {
-				states = append(states, step.State)
-			}
-			if now.State == provider.StateReady && slices.Equal(states, phases[phase].states) {
-				phase++
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-		kill()
-		if kills > most && phase < len(phases) {
-			t.Fatalf("phase %d does not end", phase)
-		}
-	}
-	s.up()
-	is := s.awaitSettled(a)[a]
-	want := "zero zero start start one one fails fails two two stop stop start start"
-	if got := strings.Join(strings.Fields(s.mustSSH(is, "alice", "sudo cat /root/steps")), " "); got != want {
-		t.Errorf("it has done %q, want %q", got, want)
-	}
-	t.Logf("the program was killed %d times", kills)
 }
 
 // The disks of a setup are mounted before its other steps, keep their files as long as the node

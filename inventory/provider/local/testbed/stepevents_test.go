@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/wait"
 	"patchbay/inventory/node/setup"
 	"patchbay/inventory/provider"
 )
@@ -165,59 +164,9 @@ func TestOperationsOnAFullDisk(t *testing.T) {
 // TestOperationsWheneverTheProgramIsKilled kills the program at every operation in turn, while a node
 // is made, switched off and on, and removed.
 func TestOperationsWheneverTheProgramIsKilled(t *testing.T) {
-	stride := 1
-	if testing.Short() {
-		stride = 5
-	}
-	name := nodeName(1)
 	n := newNodeWithSetup(operationStep(0, "serve", "start"), operationStep(0, "stop", "stop"), operationStep(0, "clean", "uninstall"))
-	phases := []struct {
-		request provider.Resource
-		states  string
-	}{
-		{n, "done waiting waiting"}, {provider.Resource{"power": "off"}, "done done waiting"}, {provider.Resource{"power": "on"}, "done done waiting"}, {absent, ""},
-	}
-	for operations := 0; ; operations += stride {
-		h := newFakeHost(t)
-		for _, command := range []string{"serve", "stop", "clean"} {
-			h.results[command] = stepDone
-		}
-		killed, phase := false, 0
-		for _, left := range []int{operations, operations / 2, -1} {
-			tb, stop := h.run(left)
-			if tb == nil {
-				killed = true
-				continue
-			}
-			for end := time.Now().Add(wait.Limit(t)); phase < len(phases) && !h.last.isKilled(); time.Sleep(time.Millisecond) {
-				if _, err := trySet(tb, name, phases[phase].request); err != nil {
-					if !h.last.isKilled() {
-						t.Fatal(err)
-					}
-					break
-				}
-				if r := getNode(tb, name); !h.last.isKilled() && isSettled(r) && stepStates(t, r) == phases[phase].states {
-					phase++
-				}
-				if time.Now().After(end) {
-					t.Fatalf("killed after %d operations: phase %d, %v", operations, phase, getNode(tb, name))
-				}
-			}
-			killed = killed || h.last.isKilled()
-			stop()
-		}
-		if got, want := h.started(name), "1, 2, 1 attempt 1, 3"; got != want {
-			t.Errorf("killed after %d operations: started were %s, want %s", operations, got, want)
-		}
-		if len(h.wrong) > 0 {
-			t.Error(h.wrong)
-		}
-		if !killed {
-			t.Logf("it has %d operations", operations)
-			return
-		}
-		if t.Failed() {
-			return
-		}
-	}
+	killedInPhases(t, map[string]setup.Report{"serve": stepDone, "stop": stepDone, "clean": stepDone}, "1, 2, 1 attempt 1, 3", []killPhase{
+		{request: n, states: "done waiting waiting"}, {request: provider.Resource{"power": "off"}, states: "done done waiting"},
+		{request: provider.Resource{"power": "on"}, states: "done done waiting"}, {request: absent},
+	})
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/require"
+	"patchbay/am/testkit/wait"
 )
 
 func TestMain(m *testing.M) {
@@ -223,31 +223,13 @@ func (h *host) dialUDPAt(address string) *net.UDPConn {
 	return c.(*net.UDPConn)
 }
 
-// logBuffer keeps the log.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // newManager creates a Manager whose switch process is this binary.
-func newManager(t testing.TB) (k *Manager, pids chan int, log *logBuffer) {
+func newManager(t testing.TB) (k *Manager, pids chan int, log *wait.Buffer) {
 	t.Helper()
 	require.Root(t)
 	program, err := os.Executable()
 	must(t, err)
-	log, pids = new(logBuffer), make(chan int, 100)
+	log, pids = new(wait.Buffer), make(chan int, 100)
 	k = New(Options{Program: program, UID: testUID, Log: slog.New(slog.NewTextHandler(log, nil)),
 		SetLimits: func(pid int) error { pids <- pid; return nil }})
 	t.Cleanup(func() {

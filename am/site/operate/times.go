@@ -1,4 +1,4 @@
-package operator
+package operate
 
 import (
 	"errors"
@@ -8,26 +8,25 @@ import (
 	"time"
 
 	"patchbay/am/display"
-	"patchbay/am/site/operate"
 )
 
-// parsePast accepts a time, or a duration before now; "" is the zero time.
-func parsePast(flag, s string, now time.Time) (time.Time, error) {
+// ParsePast accepts a time, or a duration before now; "" is the zero time.
+func ParsePast(flag, s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
 	if d, err := display.ParseDuration(s); err == nil {
 		return now.Add(-d), nil
 	}
-	t, err := parseTime(s)
+	t, err := ParseTime(s)
 	if err != nil {
 		return t, fmt.Errorf("%s %w, or as a duration before now such as 2h or 3d", flag, err)
 	}
 	return t, nil
 }
 
-// parseTime accepts several formats with a zone, or a number of seconds since 1970.
-func parseTime(s string) (time.Time, error) {
+// ParseTime accepts several formats with a zone, or a number of seconds since 1970.
+func ParseTime(s string) (time.Time, error) {
 	s = strings.TrimSpace(s)
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 && n < 1<<40 {
 		return time.Unix(n, 0), nil
@@ -49,8 +48,8 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a time; write it like 2026-11-20T13:05:00Z, \"2026-11-20 14:05 +0100\", or in seconds since 1970", s)
 }
 
-// parseFuture accepts a time, or a duration from now; "" is now.
-func parseFuture(flag, s string, now time.Time) (time.Time, error) {
+// ParseFuture accepts a time, or a duration from now; "" is now.
+func ParseFuture(flag, s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return now, nil
 	}
@@ -75,21 +74,21 @@ func futureError(flag, s string) error {
 	return fmt.Errorf("%s %q is neither a time like 2030-01-31T12:00:00Z, with its zone, nor a duration from now like 2h or 3d", flag, s)
 }
 
-// parseLeaseEnd accepts a time or a duration. A duration begins when the site changes the
+// ParseEnd accepts a time or a duration. A duration begins when the site changes the
 // leases.
-func parseLeaseEnd(flag, s string) (e operate.End, err error) {
+func ParseEnd(flag, s string) (e End, err error) {
 	if t, failed := time.Parse(time.RFC3339, s); failed == nil {
 		e.Until = t
 		return e, nil
 	}
-	if e.For, err = leaseSeconds(flag, s); err != nil {
+	if e.For, err = LeaseSeconds(flag, s); err != nil {
 		err = futureError(flag, s)
 	}
 	return e, err
 }
 
-// leaseSeconds fails for less than one second.
-func leaseSeconds(flag, s string) (int64, error) {
+// LeaseSeconds fails for less than one second.
+func LeaseSeconds(flag, s string) (int64, error) {
 	d, err := display.ParseDuration(s)
 	if err == nil && d < time.Second {
 		err = errors.New("a lease lasts at least 1s; to end it now: patchbay release")

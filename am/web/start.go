@@ -1,0 +1,440 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/client"
+	"patchbay/am/client/experiment"
+	"patchbay/am/display"
+	"patchbay/am/site/operate"
+	"patchbay/am/urn"
+	"patchbay/rspec"
+	"patchbay/rspec/compile"
+	"patchbay/rspec/view"
+	"patchbay/schemas/xmltree"
+)
+
+var startRoutes = []route{
+	{"GET /ui/start", members, (*request).showStart, nil},
+	{"GET /ui/start/{project}/{name}", members, (*request).showStart, nil},
+	{"POST /ui/start", members, (*request).start, nil},
+	{"POST /ui/start/check", members, (*request).checkStart, nil},
+}
+
+// startForm has the values of the form.
+type startForm struct {
+	Name, Project, Text, Key string
+	Life                     time.Duration // 0 for the usual one
+	IsClass                  bool          // the text is the request of the project
+	NeedsNoKey               bool          // the visitor was told that without a key they cannot log in
+	Seen                     string        // identifies the text that the form showed
+}
+
+// startBody is the data of templates/start.html.
+type startBody struct {
+	*request
+	startForm
+	*checkBody
+	Problem  string
+	Projects []projectRecord // in which the visitor may create slices
+	Offers   []offer
+}
+
+// Lives returns the lengths of leases that the form offers beside the usual one.
+func (x startBody) Lives() []time.Duration {
+	const day = 24 * time.Hour
+	return slices.DeleteFunc([]time.Duration{time.Hour, 4 * time.Hour, day, 3 * day, 7 * day}, func(d time.Duration) bool { return d == x.Lease || d > x.LongestLease })
+}
+
+// checkBody is what the template check shows: what a text describes, and whether it fits.
+type checkBody struct {
+	lines    []string // of the text
+	Mistakes []mistake
+	Picture  template.HTML
+	Summary  string
+	// Reason says why the request does not fit now; "" if it fits.
+	Reason string
+	// Request is what is sent; nil after a mistake. compiled has it for a source.
+	Request  []byte
+	compiled *compile.Result
+	fits     operate.Fits
+	needs    []need
+}
+
+// need counts the nodes of a type that a request has, and those of the site.
+type need struct {
+	name               string
+	count, free, total int
+}
+
+// mistake is a mistake or a warning, at a line of the text that is Source; Line is 0 for none.
+type mistake struct {
+	Line         int
+	Source, Text string
+	IsWarning    bool
+}
+
+// showStart shows the form: for the request of the project in the path if it has one, else for a text of one's own.
+func (q *request) showStart() error {
+	if q.r.PathValue("name") == "" && !q.r.URL.Query().Has("own") { // students want the experiment of their class
+		_, offers, err := q.choices()
+		if err != nil {
+			return err
+		}
+		offers = slices.DeleteFunc(offers, offer.IsTaught)
+		if len(offers) == 1 && !offers[0].Runs {
+			return &redirect{offers[0].Path}
+		}
+	}
+	f := startForm{Name: cmp.Or(q.r.PathValue("name"), "example"), Project: q.r.PathValue("project"), Text: experiment.Example, IsClass: true}
+	return q.showForm(f, nil, "")
+}
+
+// choices returns the projects in which the visitor may start experiments, and what projects offer them.
+func (q *request) choices() (list []projectRecord, offers []offer, err error) {
+	if list, err = q.projects(); err != nil {
+		return nil, nil, err
+	}
+	rows, err := q.experiments(list)
+	list = slices.DeleteFunc(list, func(p projectRecord) bool { return !p.CanStart() })
+	return list, q.offers(list, rows), err
+}
+
+// showForm shows the form with its values, the result of a check, which it makes if check is nil, and a problem.
+func (q *request) showForm(f startForm, check *checkBody, problem string) error {
+	list, offers, err := q.choices()
+	if err != nil {
+		return err
+	}
+	f.fill(list)
+	for _, o := range offers {
+		if f.IsClass && o.Runs && o.URN.Name == f.Project {
+			return q.redirect(o.Path, done("This is your experiment of %s. End it before you start it again.", f.Project))
+		}
+	}
+	if check == nil {
+		if check, err = q.examine(f.Text); err != nil {
+			return err
+		}
+	}
+	list = slices.DeleteFunc(list, func(p projectRecord) bool { return p.Request != "" && !p.IsTaught() }) // students start what the class has
+	status := http.StatusOK
+	if problem != "" {
+		status = http.StatusUnprocessableEntity
+	}
+	f.Seen = textID(f.Text)
+	body := startBody{q, f, check, problem, list, offers}
+	return q.render(page{Name: "start", Title: "Start an experiment", Tab: "start", Status: status, Body: body})
+}
+
+// fill fills in the request of the project. If it has none, the form is not for a class.
+func (f *startForm) fill(list []projectRecord) {
+	i := slices.IndexFunc(list, func(p projectRecord) bool { return p.URN.Name == f.Project && p.Request != "" })
+	if f.IsClass = f.IsClass && i >= 0; f.IsClass {
+		f.Text = list[i].Request
+	}
+}
+
+// textID identifies a text.
+func textID(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// sliceName makes a name of a slice from that of a member.
+func sliceName(member string) string {
+	return strings.Trim(strings.ReplaceAll(member[:min(len(member), 19)], "_", "-"), "-")
+}
+
+// checkStart answers with the result of a check as a part of a page.
+func (q *request) checkStart() error {
+	x, err := q.examine(q.r.FormValue("text"))
+	var b bytes.Buffer
+	if err == nil {
+		err = q.templates["start"].ExecuteTemplate(&b, "check", x)
+	}
+	if err != nil {
+		return err
+	}
+	return q.send(http.StatusOK, htmlType, b.Bytes())
+}
+
+// examine reads a request or a source: it finds the mistakes, draws what it describes, and asks what fits now. It reserves
+// nothing.
+func (q *request) examine(text string) (x *checkBody, err error) {
+	x = &checkBody{lines: strings.Split(text, "\n"), Summary: "There is no request yet. Write or paste one."}
+	if strings.TrimSpace(text) == "" {
+		return x, nil
+	}
+	select {
+	case q.checks <- struct{}{}:
+		defer func() { <-q.checks }()
+	case <-q.r.Context().Done():
+		return nil, q.r.Context().Err()
+	}
+	request := []byte(text)
+	if isXML := strings.HasPrefix(strings.TrimLeft(text, "\ufeff \t\r\n"), "<"); !isXML || compile.Language(request) != "" {
+		o, err := q.CompileOptions()
+		if err != nil {
+			return x, err
+		}
+		o.Work = rspec.NewWork(q.r.Context())
+		r, err := compile.Compile(request, o)
+		if refused, ok := errors.AsType[*compile.Error](err); ok {
+			x.add(refused.Problems)
+			return x, nil
+		}
+		if err != nil {
+			return x, err
+		}
+		x.add(r.Remarks)
+		x.compiled, request = r, r.Request
+	}
+	r, problems := rspec.Check(request, rspec.ReadOptions{Managers: []urn.URN{q.Manager}, CopyCrossLinks: true})
+	if x.add(problems); r == nil {
+		return x, nil
+	}
+	d, err := view.Read(request, xmltree.Limits{})
+	if err != nil {
+		return x, err
+	}
+	x.Picture, x.Summary = picture(d, "The network that the request describes"), display.Count(len(d.Nodes), "node")
+	if len(d.Links) > 0 {
+		x.Summary += " and " + display.Count(len(d.Links), "link")
+	}
+	err = q.operate("/fits", request, &x.fits)
+	if refused, ok := errors.AsType[*problem](err); ok {
+		x.refuse(refused.text)
+		return x, nil
+	}
+	reason := x.ofSource(x.fits.Reason)
+	if slices.ContainsFunc(x.fits.Nodes, func(n operate.NodeFit) bool { return len(n.Fits)+len(n.Obstacles) == 0 }) { // it never fits
+		x.refuse(reason)
+		return x, err
+	}
+	if err == nil {
+		err = x.count(q)
+	}
+	if slices.ContainsFunc(x.Mistakes, func(m mistake) bool { return !m.IsWarning }) {
+		return x, err
+	}
+	if x.Request = request; reason != "" {
+		x.Reason = reason + q.nextFree(x.fits.Nodes)
+	} else {
+		x.Reason = q.Alert()
+	}
+	return x, err
+}
+
+// count fills in needs. It refuses a request for more nodes of a type than the site has.
+func (x *checkBody) count(q *request) error {
+	counts := map[string]int{}
+	for _, n := range x.fits.Nodes {
+		counts[n.SliverType]++
+	}
+	free, err := q.Free()
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		n := need{name: name, count: counts[name]}
+		for _, t := range free.Types {
+			if t.Name == name {
+				n.total, n.free = n.total+t.Total, n.free+t.Free
+			}
+		}
+		if x.needs = append(x.needs, n); n.count > n.total {
+			x.refuse(fmt.Sprintf("It needs %d %s, and this site has %d.", n.count, name, n.total))
+		}
+	}
+	return err
+}
+
+// ofSource returns a text about the request with the terms of the source, if there is one.
+func (x *checkBody) ofSource(text string) string {
+	if x.compiled == nil {
+		return text
+	}
+	return client.Reply{Output: text}.ForSource(x.compiled.Terms).Output
+}
+
+// nextFree says when a node of the types that the request has is free again, as far as the site knows.
+func (q *request) nextFree(nodes []operate.NodeFit) (text string) {
+	free, err := q.Free()
+	for _, t := range free.Types {
+		isType := func(n operate.NodeFit) bool { return n.SliverType == t.Name }
+		if err == nil && !t.NextFree.IsZero() && slices.ContainsFunc(nodes, isType) {
+			text += "\nThe next " + t.Name + " is free at about " + inUTC(t.NextFree) + "."
+		}
+	}
+	return text
+}
+
+// add adds problems of the text. The lines of a compiled request are not those of the source.
+func (x *checkBody) add(list []rspec.Problem) {
+	for _, p := range list {
+		m := mistake{Text: p.Text(), IsWarning: p.IsRemark()}
+		if p.Line > 0 && p.Line <= len(x.lines) && x.compiled == nil {
+			m.Line, m.Source = p.Line, display.Cut(strings.TrimSpace(x.lines[p.Line-1]), 120)
+		}
+		if x.Summary = ""; !m.IsWarning {
+			x.Summary = "It cannot be started as it is."
+		}
+		x.Mistakes = append(x.Mistakes, m)
+	}
+}
+
+// atLine matches a line of a refusal about a place in the text.
+var atLine = regexp.MustCompile(`^(?:from )?line (\d+)(?::\d+)?: (.*)$`)
+
+// reasons separates the reasons of a refusal.
+var reasons = strings.NewReplacer("; line ", "\nline ", "; from line ", "\nfrom line ")
+
+// refuse adds the lines of a refusal as mistakes.
+func (x *checkBody) refuse(refusal string) {
+	for line := range strings.Lines(reasons.Replace(refusal)) {
+		p := rspec.Problem{Kind: rspec.BadArgs, Msg: strings.TrimSpace(line)}
+		if found := atLine.FindStringSubmatch(p.Msg); found != nil {
+			p.Line, _ = strconv.Atoi(found[1])
+			p.Msg = found[2]
+		}
+		x.add([]rspec.Problem{p})
+	}
+	x.Request, x.Reason = nil, ""
+}
+
+// start starts an experiment, and goes to its page. If that is refused, the form comes back.
+func (q *request) start() error {
+	value := func(name string) string { return strings.TrimSpace(q.r.FormValue(name)) }
+	f := startForm{
+		Name: value("name"), Project: strings.TrimPrefix(value("project"), "-"), Key: value("key"),
+		Text: strings.ReplaceAll(q.r.FormValue("text"), "\r\n", "\n"), IsClass: value("class") != "", NeedsNoKey: value("nokey") != "",
+	}
+	f.Life, _ = display.ParseDuration(value("life")) // empty for the usual one
+	if f.IsClass {
+		list, err := q.projects()
+		if err != nil {
+			return err
+		}
+		f.fill(list)
+		f.Name = sliceName(q.visitor.Member.Name)
+	}
+	check, err := q.examine(f.Text)
+	if err != nil {
+		return err
+	}
+	if value("do") == "check" {
+		return q.showForm(f, check, "")
+	}
+	if f.IsClass && value("seen") != textID(f.Text) {
+		return q.showForm(f, check, "Your teacher has changed the request. Look at the new one, then press Start again.")
+	}
+	if check.Request == nil {
+		return q.showForm(f, check, "Nothing is reserved, since the request has mistakes.")
+	}
+	if f.Key == "" && !f.NeedsNoKey {
+		keys, err := q.Keys()
+		if err != nil {
+			return err
+		}
+		if f.NeedsNoKey = len(keys) == 0; f.NeedsNoKey {
+			return q.showForm(f, check, "You have no SSH key, so you could not log in. Paste yours below, or start without a key.")
+		}
+	}
+	o, err := q.startExperiment(f, check)
+	if p := problemOf(err); p != nil {
+		f.Key = withoutPrivate(f.Key)
+		return q.showForm(f, check, p.text+" Nothing is reserved.")
+	}
+	if err != nil {
+		return err
+	}
+	return q.redirect(o.Path(), done("The nodes are reserved for you; this page shows when they are ready."))
+}
+
+// startExperiment creates the slice, reserves the nodes, and has them created and started. It adds the lines of a refusal to check.
+func (q *request) startExperiment(f startForm, check *checkBody) (*opened, error) {
+	options := client.Options{}
+	if f.Life > 0 {
+		options.End = q.now.Add(f.Life)
+	}
+	if f.Key != "" {
+		err := q.addKey(f.Key)
+		if refused, ok := errors.AsType[*client.AuthorityError](err); err != nil && !(ok && refused.Code == client.DuplicateCode) {
+			return nil, err
+		}
+	}
+	o, err := q.newSlice(f, options.End)
+	if err != nil {
+		return nil, err
+	}
+	all := []string{o.Slice}
+	_, reply, err := o.Client.Allocate(q.r.Context(), o.Slice, o.Credentials, string(check.Request), options)
+	switch _, isRefused := errors.AsType[*am.Error](err); {
+	case isRefused && check.Reason != "":
+		return nil, badRequest("The request does not fit now; see below.")
+	case isRefused:
+		check.refuse(check.ofSource(reply.Output))
+		return nil, badRequest("The site refused the request; see below.")
+	case err != nil:
+		return nil, err
+	}
+	if options.Users, err = q.usersOf(o.URN); err == nil {
+		err = q.create(o, all, options)
+	}
+	if err != nil {
+		if _, _, failed := o.Client.Delete(q.inBackground(), all, o.Credentials, client.Options{}); failed != nil {
+			return nil, fmt.Errorf("%w; the nodes were not released: %w", err, failed)
+		}
+	}
+	return o, err
+}
+
+// newSlice creates the slice of the form, or takes one of the visitor that has no nodes. It lasts until end, which may be
+// zero.
+func (q *request) newSlice(f startForm, end time.Time) (*opened, error) {
+	u, err := q.sliceURN(f.Project, f.Name)
+	if err != nil {
+		return nil, badRequest("%.40q cannot be the name of an experiment. Write a letter, then up to 18 letters, digits or hyphens.", f.Name)
+	}
+	fields := []string{"SLICE_NAME", f.Name}
+	if f.Project != "" {
+		fields = append(fields, "SLICE_PROJECT_URN", urn.URN{Authority: q.Authority.URN().Authority, Type: urn.Project, Name: f.Project}.String())
+	}
+	_, err = q.authorityCall("sa", "create", "SLICE", fieldsOf(fields...))
+	refused, isRefused := errors.AsType[*client.AuthorityError](err)
+	exists := isRefused && refused.Code == client.DuplicateCode
+	if err != nil && !exists {
+		return nil, err
+	}
+	s, err := q.slice(u)
+	switch {
+	case errors.Is(err, errNotFound):
+		return nil, badRequest("Somebody else has an experiment named %s. Choose another name.", f.Name)
+	case err != nil:
+		return nil, err
+	}
+	if err = q.keepUntil(s, end); err != nil {
+		return nil, err
+	}
+	o, err := q.open(s)
+	if err != nil || !exists {
+		return o, err
+	}
+	list, err := o.Client.StatusOf([]string{o.Slice}, o.Credentials)(q.r.Context())
+	if len(list) > 0 {
+		err = badRequest("Your experiment %s has nodes already. End it first, or choose another name.", f.Name)
+	}
+	return o, err
+}
