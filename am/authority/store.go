@@ -6,11 +6,13 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -22,8 +24,18 @@ import (
 // FileName is the name of the database in the site's folder.
 const FileName = "authority.db"
 
-// lockTimeout is how long the opening waits for another process.
-const lockTimeout = 20 * time.Second
+// LockTimeout is how long the opening waits for another process.
+const LockTimeout = 20 * time.Second
+
+// InUse reports whether a process has opened the state in the folder dir.
+func InUse(dir string) bool {
+	f, err := os.Open(filepath.Join(dir, FileName))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}
 
 type bucket string
 
@@ -115,7 +127,7 @@ func openStore(path string) (s *store, err error) {
 func openFile(path string, readOnly bool) (*store, error) {
 	s := &store{path: path}
 	err := s.guard(func() (err error) {
-		s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: readOnly})
+		s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: LockTimeout, ReadOnly: readOnly})
 		switch {
 		case errors.Is(err, bbolterrors.ErrTimeout):
 			err = refuse(Database, "another program uses %s; try again", FileName)

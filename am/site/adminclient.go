@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"patchbay/am/authority"
 	"patchbay/am/display"
 	"patchbay/am/follow/hook"
 	"patchbay/am/site/clock"
@@ -69,6 +70,9 @@ func (h AdminClient) List(ctx context.Context, name string, f operate.Filter, w 
 func (h AdminClient) Fits(ctx context.Context, request []byte, w io.Writer) error {
 	return h.stream(ctx, query{http.MethodPost, "/fits", request, false}, w)
 }
+
+// lockPause is the pause between tries to reach a server that is starting.
+const lockPause = 50 * time.Millisecond
 
 // query is a request of a client.
 type query struct {
@@ -280,7 +284,7 @@ func (h AdminClient) request(ctx context.Context, q query) (r response, err erro
 	if err != nil {
 		return r, err
 	}
-	if h.backup == "" {
+	for end := time.Now().Add(authority.LockTimeout); h.backup == ""; {
 		client := http.Client{Transport: &http.Transport{DialContext: dialer(h.Config), DisableKeepAlives: true, DisableCompression: true}}
 		r.Response, err = client.Do(req)
 		if e, ok := errors.AsType[*url.Error](err); ok {
@@ -292,6 +296,11 @@ func (h AdminClient) request(ctx context.Context, q query) (r response, err erro
 			return r, err
 		}
 		req.Body, _ = req.GetBody() // of a bytes.Reader, which does not fail
+		// A server that is starting uses the authority's state before it listens.
+		if !strings.HasPrefix(q.path, authorityPath) || !authority.InUse(filepath.Dir(h.Config.Origin.File)) || time.Now().After(end) || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(lockPause)
 	}
 	r.Response, err = h.serveUnserved(req, q.isOrder)
 	return r, err

@@ -42,6 +42,9 @@ func (k *taker) takeMounts() error {
 	}
 	for _, m := range mounts {
 		line := fmt.Sprintf("mount on the host at %s: %s %s of %s", m.point, m.kind, m.root, m.source)
+		if m.point == "/run/netns" { // ip makes it with the first named network namespace of the host
+			continue
+		}
 		if k.isMarked(line) || m.kind != "nsfs" && !isShared(m.point) {
 			k.add("%s", line)
 		}
