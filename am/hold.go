@@ -14,9 +14,9 @@ import (
 type Hold struct {
 	Sliver []byte
 	// The hold begins at From. A zero From means that it has begun, whatever the clock shows: the
-	// clock may have been set back. The hold ends at Until, the end of the lease; a zero Until means
-	// that no end is known. A lease that is over holds everything until the sliver's record is
-	// deleted.
+	// clock may have been set back. The hold ends at Until, which is later than the present lease of a
+	// reservation that is not provisioned yet; a zero Until means that no end is known. A hold that is over lasts until
+	// the sliver's record is deleted, see Overlaps.
 	From, Until time.Time
 
 	// Component, ComponentName and Provider are those of the sliver.
@@ -55,7 +55,7 @@ func hashText(s string) Hash {
 // HoldOf returns what a sliver holds.
 func HoldOf(s *Sliver) Hold {
 	h := Hold{
-		Sliver: []byte(s.URN.Key()), Until: s.Expires,
+		Sliver: []byte(s.URN.Key()), Until: laterOf(s.Expires, s.Ends),
 		Component: []byte(s.Component.Key()), ComponentName: []byte(s.ComponentName), Provider: []byte(s.Provider),
 		Amount: s.Amount, Exclusive: s.Exclusive, Cleaning: s.Status.Allocation == Unallocated,
 		Slice: HashOf(s.Slice), User: HashOf(s.Creator), Project: ProjectHash(s.Slice),
@@ -63,6 +63,9 @@ func HoldOf(s *Sliver) Hold {
 	}
 	if h.Cleaning || s.Frozen {
 		h.Until = time.Time{}
+	}
+	if s.Waits() {
+		h.From = s.Begins
 	}
 	for _, i := range s.Interfaces {
 		if !i.Component.IsZero() || i.VLAN != 0 {
@@ -72,10 +75,33 @@ func HoldOf(s *Sliver) Hold {
 	return h
 }
 
-// Overlaps reports whether h holds something at any time from the time from up to until. A zero
+func laterOf(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// CleaningTime is how long a component is expected to stay held after the end of a lease, at most: while it is
+// cleaned, reservations cannot begin within this time.
+const CleaningTime = time.Hour
+
+// Overlaps reports whether h holds something at any time from the time from up to until, without until itself. A zero
 // until means that the interval has no end. now is the present.
 func (h *Hold) Overlaps(from, until, now time.Time) bool {
-	return (until.IsZero() || h.From.Before(until)) && (h.Until.IsZero() || h.Until.After(from) || !h.Until.After(now))
+	if !until.IsZero() && !h.From.Before(until) {
+		return false
+	}
+	end := h.End(now)
+	return end.IsZero() || end.After(from)
+}
+
+// End returns the time at which the hold is expected to end, zero if no end is known. now is the present.
+func (h *Hold) End(now time.Time) time.Time {
+	if h.Cleaning || !h.Until.IsZero() && !h.Until.After(now) {
+		return now.Add(CleaningTime)
+	}
+	return h.Until
 }
 
 // EachStart calls f with the holds in list at the time from, and at the start of each hold that

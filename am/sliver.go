@@ -105,8 +105,18 @@ type Sliver struct {
 	Speaker urn.URN `json:",omitzero"`
 	// Request is the id of the call that reserved the sliver.
 	Request string `json:",omitempty"`
-	// Expires is the end of the lease.
+	// Expires is the time at which the sliver is released if no call prolongs it: the end of the lease, and for a
+	// reservation that is not provisioned, the time until which it waits for Provision.
 	Expires time.Time
+	// The sliver holds its component from Begins until Ends. Begins is zero if it began when it was
+	// reserved. Begun means that the aggregate has begun the sliver; until then, it does not expire before Ends.
+	Begins time.Time `json:",omitzero"`
+	Ends   time.Time `json:",omitzero"`
+	Begun  bool      `json:",omitempty"`
+	// AutoProvision means that the sliver is provisioned when it begins, with the accounts of Desired.
+	AutoProvision bool `json:",omitempty"`
+	// Asked means that the request allows no other component.
+	Asked bool `json:",omitempty"`
 	// NotifiedEnd is the end of the lease in the last notice to hooks; zero if there was no
 	// notice. The notice went to all hooks that ask for a notice NotifiedBefore or longer
 	// before the end.
@@ -149,8 +159,24 @@ func (s *Sliver) TypeText() string {
 // Live reports whether the sliver still belongs to its slice at the time now. A released sliver
 // does not. A sliver with an ended lease does only if it is frozen.
 func (s *Sliver) Live(now time.Time) bool {
-	return s.Status.Allocation != Unallocated && (s.Frozen || now.Before(s.Expires))
+	return s.Status.Allocation != Unallocated && (s.Frozen || now.Before(s.ReleaseTime()))
 }
+
+// Waits reports whether the sliver has not begun yet.
+func (s *Sliver) Waits() bool {
+	return !s.Begins.IsZero() && !s.Begun && s.Status.Allocation != Unallocated
+}
+
+// ReleaseTime returns the time at which the sliver is released if nothing changes: Expires, or Ends until it has begun.
+func (s *Sliver) ReleaseTime() time.Time {
+	if s.Waits() {
+		return s.Ends
+	}
+	return s.Expires
+}
+
+// SetEnd sets the end of the lease.
+func (s *Sliver) SetEnd(t time.Time) { s.Expires, s.Ends = t, t }
 
 // Desired is the state that calls have requested. The runner reconciles the resource with it.
 type Desired struct {

@@ -158,6 +158,9 @@ func sliver(r *service.Report, e extent) xmlrpc.Struct {
 		{Name: "geni_operational_status", Value: string(r.Status.Operational)},
 		{Name: "geni_error", Value: oneLine(failure)},
 	}
+	if !r.Begins.IsZero() {
+		s = append(s, xmlrpc.Member{Name: "geni_start_time", Value: FormatTime(r.Begins)}, xmlrpc.Member{Name: "geni_end_time", Value: FormatTime(r.Ends)})
+	}
 	if r.ClientID != "" {
 		s = append(s, xmlrpc.Member{Name: "geni_client_id", Value: r.ClientID})
 	}

@@ -25,7 +25,7 @@ func handlerOf(run func(context.Context, *call) (service.Outcome, error), conver
 }
 
 func allocate(ctx context.Context, c *call) (service.Outcome, error) {
-	return c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.serviceCall(), EndTime: c.endTime, Change: c.change, Preview: c.preview, Without: c.without})
+	return c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.serviceCall(), StartTime: c.startTime, EndTime: c.endTime, AtStart: c.atStart, Users: c.users, Change: c.change, Preview: c.preview, Without: c.without})
 }
 
 // parseRequest reserves memory until the answer is complete.
@@ -59,7 +59,7 @@ func (c *call) checkLanguage() error {
 }
 
 func provision(ctx context.Context, c *call) (service.Outcome, error) {
-	return c.api.agg.Provision(ctx, c.grant, c.targets, service.ProvisionOptions{Call: c.serviceCall(), EndTime: c.endTime, Users: c.users})
+	return c.api.agg.Provision(ctx, c.grant, c.targets, service.ProvisionOptions{Call: c.serviceCall(), EndTime: c.endTime, AtStart: c.atStart, Users: c.users})
 }
 
 func describe(ctx context.Context, c *call) (service.Outcome, error) {
@@ -67,7 +67,7 @@ func describe(ctx context.Context, c *call) (service.Outcome, error) {
 }
 
 func renew(ctx context.Context, c *call) (service.Outcome, error) {
-	return c.api.agg.Renew(ctx, c.grant, c.targets, c.until, service.RenewOptions{Call: c.serviceCall(), AsLongAsPossible: c.asLongAsPossible})
+	return c.api.agg.Renew(ctx, c.grant, c.targets, c.until, service.RenewOptions{Call: c.serviceCall(), AsLongAsPossible: c.asLongAsPossible, EndTime: c.endTime})
 }
 
 func status(ctx context.Context, c *call) (service.Outcome, error) {

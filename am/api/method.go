@@ -85,7 +85,7 @@ var tables = map[int][]method{
 		{
 			name: "CreateSliver", parse: parseRequest, handle: handlerOf(createSliver, manifest), changes: true,
 			args:    []argument{argSlice, argCredentials, argRSpec, argUsers, argOptions},
-			options: []option{optSpeakingFor, optEndTime},
+			options: []option{optSpeakingFor, optEndTime, optStartTime},
 			right:   credentials.RightAllocate,
 			answers: "manifest",
 		},
@@ -131,21 +131,21 @@ var tables = map[int][]method{
 		{
 			name: "Allocate", parse: parseRequest, handle: handlerOf(allocate, reservedValue), changes: true,
 			args:    []argument{argSlice, argCredentials, argRSpec, argOptions},
-			options: []option{optSpeakingFor, optEndTime, optStartTime, optChange, optPreview},
+			options: []option{optSpeakingFor, optEndTime, optStartTime, optAtStart, optUsers, optChange, optPreview},
 			right:   credentials.RightAllocate,
 			answers: "struct of geni_rspec, geni_slivers",
 		},
 		{
 			name: "Provision", handle: handlerOf(provision, reservedValue), changes: true,
 			args:    []argument{argURNs, argCredentials, argOptions},
-			options: []option{optSpeakingFor, optRSpecVersion, optBestEffort, optEndTime, optUsers},
+			options: []option{optSpeakingFor, optRSpecVersion, optBestEffort, optEndTime, optAtStart, optUsers},
 			right:   credentials.RightProvision,
 			answers: "struct of geni_rspec, geni_slivers",
 		},
 		{
 			name: "Renew", handle: handlerOf(renew, sliverList), changes: true,
 			args:    []argument{argURNs, argCredentials, argTime, argOptions},
-			options: []option{optSpeakingFor, optBestEffort, optAsLongAsPossible},
+			options: []option{optSpeakingFor, optBestEffort, optAsLongAsPossible, optNewEnd},
 			right:   credentials.RightRenew,
 			answers: "array of slivers",
 		},

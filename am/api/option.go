@@ -37,7 +37,8 @@ type parsedOptions struct {
 	available, compressed, bestEffort, asLongAsPossible, change bool
 	preview                                                     bool
 	without                                                     []urn.URN
-	endTime                                                     time.Time
+	startTime, endTime                                          time.Time
+	atStart                                                     bool
 	users                                                       []am.Account
 	hasUsers                                                    bool
 }
@@ -106,14 +107,18 @@ var (
 	}
 	optStartTime = option{
 		name: "geni_start_time", kind: "RFC 3339 time", without: "now",
-		effect: "must not be in the future (13): reservations always begin now",
-		read: func(c *call, v xmlrpc.Value) error {
-			start, err := ParseTime(v)
-			if err == nil && start.After(c.now) {
-				err = am.Errorf(am.Unsupported, "option geni_start_time: reservations in the future are not supported; leave it out")
-			}
-			return err
-		},
+		effect: "the start of the reservation; a time within the next minute, or in the past, means now. Later than `leases.ahead_max`: refused (7, am_code 19)",
+		read:   func(c *call, v xmlrpc.Value) (err error) { c.startTime, err = ParseTime(v); return err },
+	}
+	optAtStart = option{
+		name: "patchbay_provision_at_start", kind: flagKind, without: "false: Provision must be called after the start",
+		effect: "slivers that begin later are provisioned and started at their start, with accounts for `geni_users`. In a Provision before the start, it replaces these accounts",
+		read:   func(c *call, v xmlrpc.Value) (err error) { c.atStart, err = boolean(v); return err },
+	}
+	optNewEnd = option{
+		name: "geni_end_time", kind: "RFC 3339 time in the future", without: "the end stays",
+		effect: "the end of a reservation that has not begun: earlier at any time, later if its resources are free",
+		read:   func(c *call, v xmlrpc.Value) (err error) { c.endTime, err = ParseTime(v); return err },
 	}
 	optChange = option{
 		name: "patchbay_change", kind: flagKind, without: "false: a client_id that the slice has already is refused (17)",

@@ -17,7 +17,7 @@ func listResources2(ctx context.Context, c *call) (xmlrpc.Value, []string, error
 }
 
 func createSliver(ctx context.Context, c *call) (service.Outcome, error) {
-	return c.api.agg.CreateSliver(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.serviceCall(), EndTime: c.endTime, Users: c.users})
+	return c.api.agg.CreateSliver(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.serviceCall(), StartTime: c.startTime, EndTime: c.endTime, Users: c.users})
 }
 
 // renewSliver returns the new end of the lease as output if geni_extend_alap is set.

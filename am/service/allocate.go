@@ -81,6 +81,7 @@ type attempt struct {
 	avoid []urn.URN
 
 	until    time.Time      // the end of the credential
+	window   window
 	permit   *policy.Permit // the policy's limits for the caller
 	accounts []am.Account   // with logins
 
@@ -223,10 +224,10 @@ func (a *attempt) check(v *store.View, isBinding bool) (err error) {
 		return err
 	}
 	a.permit = a.cfg.Policy.For(a.grant.Caller(), a.slice)
-	if err := a.permit.CheckUser(); err != nil || !a.create {
+	if err := a.permit.CheckUser(); err != nil || !a.create && !a.options.AtStart {
 		return err
 	}
-	if isBinding {
+	if isBinding && a.create {
 		live, err := liveSlivers(v, a.slice)
 		if err != nil {
 			return err
@@ -323,7 +324,7 @@ func (a *attempt) addChanges(v *store.View, cs *store.ChangeSet) error {
 			}
 			continue
 		}
-		if a.create {
+		if a.create && !a.window.isAhead {
 			if err := a.provision(v, cs, x, provisioning{permit: a.permit, until: a.until, accounts: a.accounts, on: true, call: a.options.Call}); err != nil {
 				return err
 			}
@@ -354,7 +355,7 @@ func (a *attempt) decide(v *store.View) error {
 	if len(a.request.Nodes) == 0 && !empty {
 		return am.Errorf(am.SearchFailed, "%s", a.request.NoNodesReason(a.inventory.Manager))
 	}
-	if err := checkEndTime(now, requested); err != nil || empty {
+	if err := a.setWindow(now); err != nil || empty {
 		return err
 	}
 	if err := a.checkWithout(v); err != nil {
@@ -403,7 +404,7 @@ func (a *attempt) bindNodes(held *sliceContent, now time.Time, calendar func(con
 		return err
 	}
 	inUse := func(user, slice urn.URN) (policy.Held, error) {
-		return calendar(policy.Counts(user, slice)).Held(user, slice, now, time.Time{}, now)
+		return calendar(policy.Counts(user, slice)).Held(user, slice, a.window.from, a.window.until, now)
 	}
 	if err := a.permit.Within(policy.Amount{Nodes: int64(len(a.request.Nodes) - len(held.kept))}, inUse); err != nil {
 		return err
@@ -415,9 +416,8 @@ func (a *attempt) bindNodes(held *sliceContent, now time.Time, calendar func(con
 			a.bindable.Avoid = append(a.bindable.Avoid, c)
 		}
 	}
-	// The lease can be renewed, so the end of the interval is open.
 	entries := calendar(func(h *am.Hold) bool { return a.binding.Takes(h) }) // called in the commit, when a.binding is set
-	a.binding, err = binder.Bind(a.bindable, now, time.Time{}, &binder.View{Inventory: a.inventory, Plan: a.plan.Load(), Calendar: entries, Now: now})
+	a.binding, err = binder.Bind(a.bindable, a.window.from, a.window.until, &binder.View{Inventory: a.inventory, Plan: a.plan.Load(), Calendar: entries, Now: now})
 	if err != nil {
 		return err
 	}
@@ -447,16 +447,21 @@ func (a *attempt) bindNodes(held *sliceContent, now time.Time, calendar func(con
 	setCopiedLinks(a.clientIDs, a.slivers)
 	err = a.planSetup(a.request, a.document.ID, a.binding.Nodes, held.live, a.slivers, held.kept)
 	_, probed := a.probed()
-	a.mustProbe = err == nil && a.cfg.Prober != nil && slices.ContainsFunc(probed, func(x am.Sliver) bool { return a.cfg.Prober.WantsProbe(x.Component) })
+	a.mustProbe = err == nil && a.cfg.Prober != nil && !a.window.isAhead && slices.ContainsFunc(probed, func(x am.Sliver) bool { return a.cfg.Prober.WantsProbe(x.Component) })
 	return err
 }
 
 // setLease sets the lease of a sliver that is reserved but not provisioned. It fails
 // if the sliver's component is under maintenance.
 func (a *attempt) setLease(now time.Time, x *am.Sliver) error {
+	if a.window.isAhead {
+		a.setWaiting(x)
+		return nil
+	}
 	if err := a.checkMaintenance(now, x); err != nil {
 		return err
 	}
+	x.Ends = a.shortenForMaintenance(now, a.window.until, x)
 	end := earliest(a.permit.First(now, x.Created, a.reservationEnd(now, a.until, a.options.EndTime)))
 	x.Expires = a.shortenForMaintenance(now, end, x)
 	return nil

@@ -69,7 +69,9 @@ func (s *Service) Preview(ctx context.Context, req *rspec.Request, slice urn.URN
 // bindEmptySite binds the request as if no sliver held anything.
 func (a *attempt) bindEmptySite() error {
 	a.inventory = a.Inventory()
-	return a.bindNodes(&sliceContent{}, time.Now().UTC(), func(func(*am.Hold) bool) policy.Calendar { return func(func(*am.Hold) bool) error { return nil } })
+	now := time.Now().UTC()
+	a.window = window{from: now} // the lease can be renewed
+	return a.bindNodes(&sliceContent{}, now, func(func(*am.Hold) bool) policy.Calendar { return func(func(*am.Hold) bool) error { return nil } })
 }
 
 // checkWithout fails if options.Without names a sliver that is not a live one of the slice.

@@ -15,8 +15,10 @@ import (
 // CreateSliver.
 type ProvisionOptions struct {
 	Call
-	// EndTime is the requested end of the lease; zero if none was requested.
-	EndTime time.Time
+	// StartTime is the requested start; zero for now. EndTime is the requested end of the lease; zero if none was requested.
+	StartTime, EndTime time.Time
+	// AtStart means that slivers that begin later are provisioned then, with accounts for Users.
+	AtStart bool
 	// Users get accounts on every node. The service sets the field Login. Allocate ignores Users.
 	Users []am.Account
 	// Change makes Allocate change the nodes of the request that the slice has already, instead of
@@ -75,6 +77,9 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 			return limitAccounts(accounts, slivers)
 		},
 		apply: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
+			if done, err := s.provisionWaiting(v, cs, x, o.AtStart, accounts); done || err != nil {
+				return err
+			}
 			if err := s.provision(v, cs, x, provisioning{permit: permit, until: r.until, requested: o.EndTime, accounts: accounts, cut: &cut, call: o.Call}); err != nil {
 				return err
 			}
@@ -116,6 +121,9 @@ func (s *Service) provision(v *store.View, cs *store.ChangeSet, x *am.Sliver, p 
 		return err
 	}
 	now := v.Now().UTC()
+	if x.Waits() {
+		return startError(x)
+	}
 	if err := s.checkMaintenance(now, x); err != nil {
 		return err
 	}
@@ -126,18 +134,29 @@ func (s *Service) provision(v *store.View, cs *store.ChangeSet, x *am.Sliver, p 
 	if p.requested.IsZero() && x.RequestedEnd.After(now) {
 		p.requested = x.RequestedEnd
 	}
+	since := laterOf(x.Created, x.Begins)
+	if p.requested.IsZero() && x.Begun {
+		p.requested = x.Ends
+	}
 	if err := p.permit.CheckLife(now, x); err != nil {
 		return err
 	}
 	x.Status, x.Added = status, false
-	end := earliest(p.permit.First(now, x.Created, s.leaseEnd(now, p.until, p.requested)))
+	end := earliest(p.permit.First(now, since, s.leaseEnd(now, p.until, p.requested)))
+	if end.After(x.Ends) {
+		free, err := s.freeUntil(v, x, end)
+		if err != nil {
+			return err
+		}
+		end = earliest(end, free)
+	}
 	if w := s.nextMaintenance(now, end, x); p.cut != nil && (w == nil || granted.Before(w.From)) {
 		p.cut.note(x, w)
 	}
 	if x.Expires = s.shortenForMaintenance(now, end, x); x.Expires.Before(granted) {
 		x.Expires = granted
 	}
-	x.Granted = time.Time{}
+	x.Granted, x.Ends = time.Time{}, x.Expires
 	x.Desired = am.Desired{Present: true, On: p.on, Accounts: p.accounts}
 	queueTask(cs, v, x, am.GoalMake, p.call)
 	return nil

@@ -17,6 +17,8 @@ type RenewOptions struct {
 	// AsLongAsPossible is the option geni_extend_alap. A time beyond the limits is then reduced
 	// to the latest possible time, and not refused. No lease is shortened.
 	AsLongAsPossible bool
+	// EndTime is the end of a reservation that is not provisioned; zero leaves it as it is.
+	EndTime time.Time
 }
 
 // Renew sets the end of leases to exactly the requested time (AM API v3, Renew). Slivers may be
@@ -46,11 +48,24 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 				return err
 			}
 			now := v.Now().UTC()
+			if x.Waits() {
+				x.Status = status
+				return s.renewWaiting(v, cs, x, renewal{until: until, options: o, credential: r.until, permit: permit})
+			}
 			latest := s.latest(now, r.until, x)
 			limitText := s.limitName(latest, r.until)
 			if until.After(x.Expires) { // no rule forbids a shorter lease
-				latest, limitText = permit.Latest(now, x.Created, latest, limitText)
+				latest, limitText = permit.Latest(now, laterOf(x.Created, x.Begins), latest, limitText)
 				latest = earliest(latest)
+			}
+			if until.After(x.Ends) {
+				free, err := s.freeUntil(v, x, until)
+				if err != nil {
+					return err
+				}
+				if free.Before(latest) && free.Before(until) {
+					latest, limitText = free, nextReservation
+				}
 			}
 			end, window := s.maxRenewal(now, until, x)
 			if end.Before(until) && !o.AsLongAsPossible {
@@ -75,6 +90,9 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 			}
 			// The new end replaces an end that Allocate requested, and one that an operator granted.
 			x.Status, x.Expires, x.RequestedEnd, x.Granted = status, end, time.Time{}, time.Time{}
+			if x.Status.Allocation == am.Provisioned || end.After(x.Ends) {
+				x.Ends = end
+			}
 			cs.PutSliver(*x)
 			return nil
 		},

@@ -32,13 +32,22 @@ type Leases struct {
 	// Margin is the minimum time between the end of a default lease and the end of the
 	// credential, so that a small renewal is possible.
 	Margin time.Duration
+	// AheadMax is the longest time from a call to the start that it requests; 0: every reservation begins at once.
+	AheadMax time.Duration
+	// AheadStep is the step of the starts, counted from midnight UTC; 0 for none.
+	AheadStep time.Duration
+	// NoShow is how long a reservation waits for Provision after its start.
+	NoShow time.Duration
+	// AheadEntries is the maximum number of slivers of a project that have not begun.
+	AheadEntries int
 }
 
 // DefaultLeases are the limits of a site that does not configure them.
 var DefaultLeases = Leases{
 	Allocated: 10 * time.Minute, AllocatedMax: 2 * time.Hour,
 	Provisioned: 24 * time.Hour, ProvisionedMax: 30 * 24 * time.Hour,
-	Margin: 10 * time.Minute,
+	Margin:   10 * time.Minute,
+	AheadMax: 30 * 24 * time.Hour, NoShow: 30 * time.Minute, AheadEntries: 2000,
 }
 
 // Config holds the parts and settings of a Service.

@@ -204,6 +204,14 @@ type LeasesConfig struct {
 	// Margin is the minimum time between the end of the first lease and the end of the
 	// credential, so that a small renewal is possible; 10m.
 	Margin time.Duration `yaml:"margin"`
+	// AheadMax is the longest time from a call to the start that it requests; 30d. 0 switches reservations ahead off.
+	AheadMax time.Duration `yaml:"ahead_max"`
+	// AheadStep is the step of the starts, counted from midnight UTC; 0: any second.
+	AheadStep time.Duration `yaml:"ahead_step"`
+	// NoShow is how long a reservation waits for Provision after its start; 30m.
+	NoShow time.Duration `yaml:"no_show"`
+	// AheadEntries is the maximum number of slivers of a project that have not begun; 2000.
+	AheadEntries int `yaml:"ahead_entries"`
 }
 
 // LimitsConfig limits the calls of clients and the requests in them.
@@ -235,7 +243,7 @@ func DefaultConfig() Config {
 		Policy:        "policy.yaml",
 		Audit:         "audit.log",
 		Credentials:   CredentialsConfig{SHA1Signatures: true, MinRSABits: 2048, CacheSize: 4096},
-		Leases:        LeasesConfig{l.Allocated, l.AllocatedMax, l.Provisioned, l.ProvisionedMax, l.Margin},
+		Leases:        LeasesConfig(l),
 		ClockJump:     clock.DefaultJump,
 		EmptyDescribe: "empty",
 

@@ -193,6 +193,17 @@ func (l LeasesConfig) validate(wrong wrongFunc) {
 	if l.Margin < 0 {
 		wrong("leases.margin", "it must not be negative")
 	}
+	for key, d := range map[string]time.Duration{"ahead_max": l.AheadMax, "ahead_step": l.AheadStep} {
+		if d < 0 {
+			wrong("leases."+key, "it must not be negative")
+		}
+	}
+	if l.NoShow <= 0 {
+		wrong("leases.no_show", "it must be a time like 30m")
+	}
+	if l.AheadEntries < 0 {
+		wrong("leases.ahead_entries", "it must not be negative")
+	}
 	if l.Allocated > l.AllocatedMax {
 		wrong("leases.allocated", "%s is longer than allocated_max, %s; lower allocated or raise allocated_max", display.Duration(l.Allocated), display.Duration(l.AllocatedMax))
 	}

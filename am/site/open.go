@@ -125,6 +125,9 @@ func (s *Site) openRunner(st *store.Store, providers *ProviderSet) (*companions,
 			s.companions.start(ctx) // before the first calls of providers, which would fail
 			s.working.Store(true)
 		},
+		Begin: func(v *store.View, limit int) (store.ChangeSet, []am.Sliver, error) {
+			return s.aggregate.Begin(v, limit)
+		},
 		Log: s.log,
 
 		ServicesMustSucceed: c.ServicesFailure == servicesFail,

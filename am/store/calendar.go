@@ -188,6 +188,23 @@ func (v *View) scanCalendar(f func(*am.Hold) bool) (err error) {
 	return err
 }
 
+// CalendarAt calls f with what each sliver holds on a component, ordered by start, until f returns false. The decision
+// depends on all entries of the component. f must keep nothing of the Hold, as in Calendar.
+func (v *View) CalendarAt(component []byte, f func(*am.Hold) bool) (err error) {
+	if r := v.r.reads; r != nil {
+		key := bytes.Clone(component)
+		r.holds = append(r.holds, func(h *am.Hold) bool { return bytes.Equal(h.Component, key) })
+	}
+	var h am.Hold
+	v.r.scan(calendarBucket, append(bytes.Clone(component), 0), nil, func(k, b []byte) bool {
+		if err = readHold(k, b, &h); err != nil {
+			err = fmt.Errorf("%s %q: %w", calendarBucket, readable(calendarBucket, k), err)
+		}
+		return err == nil && f(&h)
+	})
+	return err
+}
+
 // calendarOps returns the operations that replace the entry of the sliver old by that of s. Either
 // may be nil for none. It returns none if the entry stays the same.
 func calendarOps(r reader, old, s *am.Sliver) (ops []op) {

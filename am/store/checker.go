@@ -48,7 +48,10 @@ func (x *checker) sliver(id string, s *am.Sliver) {
 	}
 	x.indexed[bySlice+"\x00"+string(sliceIndexKey(s.Slice.Key(), id))] = true
 	if mayExpire(s) {
-		x.indexed[byExpiry+"\x00"+string(expiryKey(s.Expires, id))] = true
+		x.indexed[byExpiry+"\x00"+string(expiryKey(s.ReleaseTime(), id))] = true
+	}
+	if s.Waits() {
+		x.indexed[byStart+"\x00"+string(startKey(s.Begins, s.Component.Key(), id))] = true
 	}
 	hold := am.HoldOf(s)
 	key := calendarKey(&hold)
@@ -90,7 +93,7 @@ func (x *checker) entry(id string, e *am.JournalEntry) {
 // that is missing.
 func (x *checker) indexes() {
 	x.calendar()
-	for _, bucket := range []string{bySlice, byExpiry} {
+	for _, bucket := range []string{bySlice, byExpiry, byStart} {
 		x.v.r.scan(bucket, nil, nil, func(k, _ []byte) bool {
 			id := bucket + "\x00" + string(k)
 			if !x.indexed[id] {
@@ -128,7 +131,7 @@ func (x *checker) calendar() {
 }
 
 func readable(bucket string, k []byte) string {
-	if bucket == byExpiry && len(k) >= 8 {
+	if (bucket == byExpiry || bucket == byStart) && len(k) >= 8 {
 		return time.Unix(0, int64(binary.BigEndian.Uint64(k))).UTC().Format(time.RFC3339) + " " + string(k[8:])
 	}
 	if component, rest, ok := bytes.Cut(k, []byte{0}); bucket == calendarBucket && ok && len(rest) >= 8 {

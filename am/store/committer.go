@@ -280,7 +280,10 @@ func indexEntries(k Key, s *am.Sliver) map[string][]byte {
 	}
 	entries := map[string][]byte{bySlice: sliceIndexKey(s.Slice.Key(), k.ID)}
 	if mayExpire(s) {
-		entries[byExpiry] = expiryKey(s.Expires, k.ID)
+		entries[byExpiry] = expiryKey(s.ReleaseTime(), k.ID)
+	}
+	if s.Waits() {
+		entries[byStart] = startKey(s.Begins, s.Component.Key(), k.ID)
 	}
 	return entries
 }

@@ -218,7 +218,7 @@ func TestOpenRefuses(t *testing.T) {
 		}, "bbolt file of another program"},
 		{"a newer schema", change(func(tx *bbolt.Tx) error {
 			return tx.Bucket(root).Bucket([]byte(metaBucket)).Put([]byte(schemaName), binary.BigEndian.AppendUint64(nil, schemaVersion+1))
-		}), "it has schema 6 and this program knows 5"},
+		}), "it has schema 7 and this program knows 6"},
 		{"no schema number", change(func(tx *bbolt.Tx) error {
 			return tx.Bucket(root).Bucket([]byte(metaBucket)).Delete([]byte(schemaName))
 		}), "its schema number is missing"},

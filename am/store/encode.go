@@ -131,6 +131,23 @@ func readExpiryKey(k []byte) (at time.Time, sliver string, err error) {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(k))), string(k[8:]), nil
 }
 
+// startKey returns a key that sorts by start, then component, then sliver.
+func startKey(start time.Time, component, sliver string) []byte {
+	k := append(binary.BigEndian.AppendUint64(nil, nanoseconds(start)), component...)
+	return append(append(k, 0), sliver...)
+}
+
+// readStartKey returns the sliver's key, and the key of its entry in the calendar.
+func readStartKey(k []byte) (at time.Time, sliver string, calendar []byte, err error) {
+	if len(k) >= 8 {
+		if component, id, ok := bytes.Cut(k[8:], []byte{0}); ok {
+			calendar = append(append(append(make([]byte, 0, len(k)), component...), 0), k[:8]...)
+			return timeOf(binary.BigEndian.Uint64(k)), string(id), append(calendar, id...), nil
+		}
+	}
+	return at, "", nil, brokenError{fmt.Errorf("%s %q: it is not a start; stop the server, and restore a backup", byStart, k)}
+}
+
 func mayExpire(s *am.Sliver) bool {
 	return s.Status.Allocation != am.Unallocated && !s.Frozen
 }

@@ -18,12 +18,13 @@ import (
 // schemaVersion is the schema that this program writes. Schema 1 had no bucket for events
 // and no checksums of records, schema 2 had no calendar, and schema 3 had other names of the fields
 // of setup steps. Schema 4 had messages for hooks in place of changes and cursors, and other names of some
-// fields of slivers. Files of each schema are in testdata.
-const schemaVersion = 5
+// fields of slivers. Schema 5 had no reservations that begin later. Files of each schema are in testdata.
+const schemaVersion = 6
 
 const (
 	calendarSchema = 3 // the first schema with a calendar
 	changeSchema   = 5 // the first schema with changes and cursors, and with plain names of fields
+	startSchema    = 6 // the first schema with ends of reservations, and with an index of starts
 )
 
 // migrations lead from each schema to the next. Each reads what those before it have written.
@@ -34,6 +35,7 @@ var migrations = []struct {
 	{calendarSchema, addCalendar},
 	{changeSchema, renameFields},
 	{changeSchema, convertMessages},
+	{startSchema, addEnds},
 }
 
 func addCalendar(v *View) ([]op, error) {
@@ -151,6 +153,18 @@ type olderSliver struct {
 	Told             time.Time
 	ToldBefore       time.Duration
 	Wish, AskedUntil time.Time
+}
+
+// addEnds returns the operations that give each sliver the end of its reservation: that of its lease.
+func addEnds(v *View) (ops []op, failed error) {
+	err := v.Slivers(func(s am.Sliver) bool {
+		k := SliverKey(s.URN)
+		s.Ends = s.Expires
+		b, err := encode(v.Rev(k), s)
+		ops, failed = append(ops, op{string(k.Kind), []byte(k.ID), b}), err
+		return err == nil
+	})
+	return ops, cmp.Or(failed, err)
 }
 
 // renameFields returns the operations that write the slivers with the present names of their fields.

@@ -70,7 +70,7 @@ func (s *Store) prepare(ctx context.Context, d Decision) (*prepared, error) {
 func (p *prepared) opsAt(c *committer, r reader, rev Rev) (hasChange bool, ops []op, err error) {
 	hasChange, ops, err = c.revisionOps(&View{r: r, now: p.now, cache: p.cache}, p.cs, p.changed, rev)
 	for _, o := range p.ops { // values of the indexes and of the calendar have no revision
-		if o.value != nil && o.bucket != calendarBucket && o.bucket != bySlice && o.bucket != byExpiry {
+		if o.value != nil && o.bucket != calendarBucket && o.bucket != bySlice && o.bucket != byExpiry && o.bucket != byStart {
 			stamp(o.value, rev)
 		}
 	}

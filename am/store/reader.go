@@ -11,13 +11,14 @@ import (
 // root is the bucket that contains all others.
 var root = []byte("v1")
 
-// metaBucket, the calendar and the two indexes bySlice and byExpiry are buckets that hold no
+// metaBucket, the calendar and the indexes bySlice, byExpiry and byStart are buckets that hold no
 // records. The other names are keys in metaBucket.
 const (
 	metaBucket     = "meta"
 	calendarBucket = "calendar"
 	bySlice        = "by_slice"
 	byExpiry       = "by_expiry"
+	byStart        = "by_start"
 	revisionName   = "revision"
 	schemaName     = "schema"
 	siteName       = "site"
@@ -25,7 +26,7 @@ const (
 )
 
 // buckets are the buckets that every schema has. Since schema 3 the calendar is required too. The
-// buckets of changes and cursors may be missing.
+// buckets of changes and cursors may be missing, and by_start until schema 6.
 var buckets = []string{metaBucket, string(Slices), string(Slivers), string(Documents), string(Tasks), string(Journal), bySlice, byExpiry}
 
 const maxKey = bbolt.MaxKeySize

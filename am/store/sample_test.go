@@ -68,7 +68,7 @@ func sampleRecords() sample {
 			URN: sliverURN(fmt.Sprint(name, "-", i)), Slice: slice.URN, ClientID: fmt.Sprint("node", i), Ordinal: i, Hostname: fmt.Sprint("node", i),
 			Document: "request-" + name, Component: componentURN(fmt.Sprint("pc", i)), SliverType: "raw-pc", Image: "debian-12", Exclusive: true,
 			Status: status, Created: slice.Created, Creator: user, Speaker: tool, Request: fmt.Sprint("r", i), Frozen: i == 7,
-			Expires: noon.Add(time.Duration(24-i) * time.Hour), Generation: int64(i),
+			Expires: noon.Add(time.Duration(24-i) * time.Hour), Ends: noon.Add(time.Duration(24-i) * time.Hour), Generation: int64(i),
 			Desired: am.Desired{Present: status.Allocation == am.Provisioned, On: i > 2},
 		}
 		switch i {

@@ -213,6 +213,46 @@ func (v *View) EachEnding(latest time.Time, f func(am.Sliver) bool) (err error) 
 	return cmp.Or(err, failed)
 }
 
+// EachWaiting calls f with what each sliver holds that has not begun, earliest start first, until f returns false.
+// f must keep nothing of the Hold, as in Calendar.
+func (v *View) EachWaiting(f func(*am.Hold) bool) (err error) {
+	var h am.Hold
+	v.r.scan(byStart, nil, nil, func(k, _ []byte) bool {
+		var entry []byte
+		if _, _, entry, err = readStartKey(k); err == nil {
+			err = readHold(entry, v.r.get(calendarBucket, entry), &h)
+		}
+		return err == nil && f(&h)
+	})
+	return err
+}
+
+// HasWaiting reports whether a sliver exists that has not begun.
+func (v *View) HasWaiting() (has bool) {
+	v.r.scan(byStart, nil, nil, func([]byte, []byte) bool { has = true; return false })
+	return has
+}
+
+// EachStarting calls f with each sliver that has not begun although its start has come, earliest start first, until f
+// returns false. next is the start of the first sliver whose start has not come; zero for none.
+func (v *View) EachStarting(f func(am.Sliver) bool) (next time.Time, err error) {
+	v.r.scan(byStart, nil, nil, func(k, _ []byte) bool {
+		var at time.Time
+		var id string
+		if at, id, _, err = readStartKey(k); err != nil {
+			return false
+		}
+		if at.After(v.now) {
+			next = at
+			return false
+		}
+		var s am.Sliver
+		s, _, err = get[am.Sliver](v, Key{Slivers, id})
+		return err == nil && f(s)
+	})
+	return next, err
+}
+
 // Due returns up to limit slivers whose leases have ended by the view's time, earliest end
 // first. nextEnd is the earliest end of all other leases; zero if there are none.
 func (v *View) Due(limit int) (due []am.Sliver, nextEnd time.Time, err error) {

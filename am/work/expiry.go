@@ -14,15 +14,20 @@ import (
 // jump of the clock is noticed.
 const expiryTick = time.Second
 
-// expire ends leases until ctx ends.
+// expire ends leases, and begins slivers that were reserved ahead, until ctx ends.
 func (r *Runner) expire(ctx context.Context) {
 	for {
 		pause, err := r.expireDue(ctx)
+		if err == nil {
+			var next time.Duration
+			next, err = r.beginDue(ctx)
+			pause = min(pause, next)
+		}
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			r.cfg.Log.Error("cannot end leases", "error", err)
+			r.cfg.Log.Error("cannot end or begin leases", "error", err)
 		}
 		sleepUntil(ctx, pause, r.leases)
 	}
@@ -70,6 +75,38 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 		hasEnded = true
 		for _, s := range ended {
 			r.cfg.Log.Info("lease over", "slice", s.Slice.String(), "sliver", s.URN.String(), "expires", s.Expires)
+		}
+	}
+}
+
+// beginDue begins the slivers whose start has come, in batches. It returns the time to wait before its next call.
+func (r *Runner) beginDue(ctx context.Context) (time.Duration, error) {
+	for {
+		pause := expiryTick
+		var ready []am.Sliver
+		err := r.cfg.Store.Read(func(v *store.View) error {
+			next, err := v.EachStarting(func(am.Sliver) bool { return true })
+			if !next.IsZero() {
+				pause = min(pause, max(0, next.Sub(v.Now())))
+			}
+			if err == nil && r.cfg.Begin != nil {
+				_, ready, err = r.cfg.Begin(v, 1)
+			}
+			return err
+		})
+		if err != nil || len(ready) == 0 {
+			return pause, err
+		}
+		err = r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+			cs, ready, err = r.cfg.Begin(v, r.limits.Expire)
+			return cs, err
+		})
+		if err != nil {
+			return expiryTick, err
+		}
+		wake(r.tasks)
+		for _, s := range ready {
+			r.cfg.Log.Info("reservation begins", "slice", s.Slice.String(), "sliver", s.URN.String(), "begins", s.Begins)
 		}
 	}
 }

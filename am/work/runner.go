@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 )
@@ -28,6 +29,8 @@ type Config struct {
 	// the runner takes the name from the URN. Interfaces must be quick, and may be called
 	// concurrently; it may be nil.
 	Interfaces func(urn.URN) string
+	// Begin decides which slivers begin whose start has come, at most limit. It may be nil.
+	Begin func(v *store.View, limit int) (cs store.ChangeSet, begun []am.Sliver, err error)
 	// Await waits until providers may be called for the first time, or ctx ends. Run calls it,
 	// and ends leases meanwhile. Await may be nil.
 	Await func(ctx context.Context)

@@ -1,0 +1,268 @@
+package service
+
+import (
+	"fmt"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/display"
+	"patchbay/am/service/lease"
+	"patchbay/am/service/policy"
+	"patchbay/am/store"
+)
+
+// window is the time for which a request reserves: from its start up to its end.
+type window struct {
+	from, until time.Time
+	// isAhead means that the reservation begins later.
+	isAhead bool
+	// capped is the reason why the end is earlier than requested; "" if it is not.
+	capped string
+}
+
+const (
+	// startTolerance is the time within which a start counts as now.
+	startTolerance = time.Minute
+	// credentialTime is how long the credential must be valid after the start.
+	credentialTime = time.Minute
+)
+
+// setWindow sets a.window from the options of the call. now is the present.
+//
+// Errors: BadArgs for an end in the past or not after the start, and for a start that the site's step does not allow;
+// Unsupported if the site has no reservations ahead; Refused with OutOfRange for a start later than the site allows
+// or too close to the end of the credential.
+func (a *attempt) setWindow(now time.Time) error {
+	start, requested := a.options.StartTime, a.options.EndTime
+	if err := checkEndTime(now, requested); err != nil {
+		return err
+	}
+	a.window = window{from: now}
+	if start.After(now.Add(startTolerance)) {
+		if err := a.checkStart(now, start); err != nil {
+			return err
+		}
+		a.window = window{from: start, isAhead: true}
+	}
+	w := &a.window
+	if !requested.IsZero() && !requested.After(w.from) {
+		return am.Errorf(am.BadArgs, "geni_end_time %s is not after geni_start_time %s", requested.Format(time.RFC3339), start.Format(time.RFC3339)).With(am.OutOfRange)
+	}
+	w.until = earliest(a.permit.First(w.from, w.from, a.leaseEnd(w.from, a.until, requested)))
+	if w.isAhead && !requested.IsZero() && w.until.Before(requested) {
+		w.capped = "the limits of this aggregate or its policy"
+		if w.until.Equal(earliest(a.until)) {
+			w.capped = "the presented credential; a call of Renew with a longer one may extend it"
+		}
+	}
+	return nil
+}
+
+// checkStart checks the start of a reservation that begins later.
+func (a *attempt) checkStart(now, start time.Time) error {
+	l := a.cfg.Leases
+	switch {
+	case l.AheadMax == 0:
+		return am.Errorf(am.Unsupported, "option geni_start_time: this aggregate reserves nothing ahead; leave it out")
+	case a.options.Change:
+		return am.Errorf(am.BadArgs, "the options patchbay_change and geni_start_time exclude each other: a change begins at once")
+	case start.After(now.Add(l.AheadMax)):
+		return am.Errorf(am.Refused, "geni_start_time %s is too late: this aggregate reserves at most %s ahead, until %s",
+			start.Format(time.RFC3339), display.Duration(l.AheadMax), earliest(now.Add(l.AheadMax)).Format(time.RFC3339)).With(am.OutOfRange)
+	case l.AheadStep > 0 && !start.Equal(start.Truncate(l.AheadStep)):
+		before := start.Truncate(l.AheadStep)
+		return am.Errorf(am.BadArgs, "geni_start_time %s is not a multiple of %s; the nearest ones are %s and %s",
+			start.Format(time.RFC3339), display.Duration(l.AheadStep), before.Format(time.RFC3339), before.Add(l.AheadStep).Format(time.RFC3339)).With(am.OutOfRange)
+	case a.until.Before(start.Add(credentialTime)):
+		return am.Errorf(am.Refused, "the presented credential ends at %s, before the reservation begins at %s: renew the slice at its authority first",
+			earliest(a.until).Format(time.RFC3339), start.Format(time.RFC3339)).With(am.OutOfRange)
+	}
+	return nil
+}
+
+// notice returns the remark on an end that was capped; "" for none.
+func (w *window) notice() string {
+	if w.capped == "" {
+		return ""
+	}
+	return fmt.Sprintf("the reservation ends at %s, limited by %s", w.until.Format(time.RFC3339), w.capped)
+}
+
+// setWaiting sets the times of a sliver that begins later.
+func (a *attempt) setWaiting(x *am.Sliver) {
+	x.Begins, x.Ends, x.Begun = a.window.from, a.window.until, false
+	x.AutoProvision = a.options.AtStart || a.create
+	x.Expires = x.Ends
+	if !x.AutoProvision {
+		x.Expires = earliest(x.Ends, x.Begins.Add(a.cfg.Leases.NoShow))
+		return
+	}
+	x.Desired.Accounts = a.accounts
+}
+
+// startError returns the error of a call that needs a sliver to have begun.
+func startError(x *am.Sliver) error {
+	return am.Errorf(am.Unavailable, "sliver %s begins at %s; Provision it then, or now with the option patchbay_provision_at_start", x.URN, x.Begins.Format(time.RFC3339)).About(x.URN)
+}
+
+// Begin begins the slivers whose start has come, at most limit of them, for the runner. A sliver waits while the site
+// is locked down, and while its component is under maintenance or still held. Its deadline is moved by
+// the time that it has waited.
+func (s *Service) Begin(v *store.View, limit int) (cs store.ChangeSet, begun []am.Sliver, err error) {
+	if s.checkLockdown() != nil {
+		return cs, nil, nil
+	}
+	bySlice := map[string][]am.Sliver{}
+	var failed error
+	_, err = v.EachStarting(func(x am.Sliver) bool {
+		var isReady bool
+		if isReady, failed = s.canBegin(v, &x); isReady {
+			s.begin(v, &cs, &x)
+			bySlice[x.Slice.Key()] = append(bySlice[x.Slice.Key()], x)
+			begun = append(begun, x)
+		}
+		return failed == nil && len(begun) < limit
+	})
+	if err == nil {
+		err = failed
+	}
+	for _, list := range bySlice {
+		if err == nil {
+			err = countChange(&cs, v, list[0].Slice)
+		}
+		lease.LogBegin(v, &cs, list)
+	}
+	return cs, begun, err
+}
+
+// canBegin reports whether nothing delays the start of x, which has come.
+func (s *Service) canBegin(v *store.View, x *am.Sliver) (bool, error) {
+	if x.Frozen || s.checkMaintenance(v.Now().UTC(), x) != nil {
+		return false, nil
+	}
+	free, key := true, x.URN.Key()
+	err := v.CalendarAt([]byte(x.Component.Key()), func(h *am.Hold) bool {
+		if string(h.Sliver) != key && h.From.IsZero() && (x.Exclusive || h.Exclusive) {
+			free = false
+		}
+		return free
+	})
+	return free, err
+}
+
+// begin begins x: it is provisioned if it was reserved so, and else it waits for Provision until its deadline. If
+// the policy refuses the user meanwhile, x gets this error, and is released at its deadline.
+func (s *Service) begin(v *store.View, cs *store.ChangeSet, x *am.Sliver) {
+	now := v.Now().UTC()
+	permit := s.cfg.Policy.For(x.Creator, x.Slice)
+	refused := permit.CheckUser()
+	lease.Begin(x, now, s.cfg.Leases.NoShow, refused)
+	if refused == nil && x.AutoProvision {
+		ends := x.Ends
+		err := s.provision(v, cs, x, provisioning{permit: (*policy.Permit)(nil), until: ends, requested: ends, accounts: x.Desired.Accounts, on: true})
+		if err != nil {
+			x.Error = err.Error()
+		} else {
+			x.SetEnd(ends)
+		}
+	}
+	cs.PutSliver(*x)
+}
+
+// provisionWaiting handles Provision of a sliver that begins later. With atStart, the sliver gets the accounts, and is provisioned when it
+// begins; done means that there is no more to do. If the start has come, x begins at once.
+func (s *Service) provisionWaiting(v *store.View, cs *store.ChangeSet, x *am.Sliver, atStart bool, accounts []am.Account) (done bool, err error) {
+	if !x.Waits() {
+		return false, nil
+	}
+	if v.Now().Before(x.Begins) {
+		if !atStart {
+			return false, startError(x)
+		}
+		x.AutoProvision, x.Expires, x.Desired.Accounts = true, x.Ends, accounts
+		cs.PutSliver(*x)
+		return true, nil
+	}
+	switch isReady, err := s.canBegin(v, x); {
+	case err != nil:
+		return false, err
+	case !isReady:
+		return false, am.Errorf(am.Unavailable, "the component of sliver %s is still being cleaned after its last user; try again soon, its deadline moves meanwhile", x.URN).About(x.URN)
+	}
+	lease.Begin(x, v.Now().UTC(), s.cfg.Leases.NoShow, nil)
+	lease.LogBegin(v, cs, []am.Sliver{*x})
+	return false, nil
+}
+
+// nextReservation is the text for what limits a renewal to the start of a reservation.
+const nextReservation = "a reservation that begins then"
+
+// freeUntil returns until, or the first start of a reservation before it beside which x cannot stay.
+func (s *Service) freeUntil(v *store.View, x *am.Sliver, until time.Time) (time.Time, error) {
+	if !v.HasWaiting() {
+		return until, nil
+	}
+	key := x.URN.Key()
+	err := v.CalendarAt([]byte(x.Component.Key()), func(h *am.Hold) bool {
+		if string(h.Sliver) != key && h.From.Before(until) && h.From.After(v.Now()) && (x.Exclusive || h.Exclusive) {
+			until = h.From
+		}
+		return true
+	})
+	return until, err
+}
+
+type renewal struct {
+	until      time.Time
+	options    RenewOptions
+	credential time.Time
+	permit     *policy.Permit
+}
+
+// renewWaiting renews a sliver that begins later. The time of the call is its deadline: the time until which it waits for Provision. If it is
+// provisioned at its start, the time is its end. options.EndTime is its end, too.
+func (s *Service) renewWaiting(v *store.View, cs *store.ChangeSet, x *am.Sliver, r renewal) error {
+	ends, latest := r.options.EndTime.UTC().Truncate(time.Second), time.Time{}
+	if x.AutoProvision && r.options.EndTime.IsZero() {
+		ends = r.until
+	}
+	if !r.options.EndTime.IsZero() || x.AutoProvision {
+		if !ends.After(x.Begins) {
+			return am.Errorf(am.BadArgs, "the end %s is not after the start of sliver %s, %s; Delete it if it is not needed", ends.Format(time.RFC3339), x.URN, x.Begins.Format(time.RFC3339)).With(am.OutOfRange).About(x.URN)
+		}
+		end, limit := earliest(x.Begins.Add(s.cfg.Leases.ProvisionedMax), r.credential), s.limitName(x.Begins.Add(s.cfg.Leases.ProvisionedMax), r.credential)
+		if ends.After(x.Ends) {
+			end, limit = r.permit.Latest(x.Begins, x.Begins, end, limit)
+			free, err := s.freeUntil(v, x, earliest(end, ends))
+			if err != nil {
+				return err
+			}
+			if free.Before(end) && free.Before(ends) {
+				end, limit = free, nextReservation
+			}
+		}
+		if latest = earliest(end); ends.After(latest) {
+			if !r.options.AsLongAsPossible {
+				return am.Errorf(am.Refused, "the end of sliver %s cannot be %s; the latest time is %s, by %s", x.URN, ends.Format(time.RFC3339), latest.Format(time.RFC3339), limit).With(am.OutOfRange).About(x.URN)
+			}
+			ends = laterOf(latest, x.Ends)
+		}
+		x.Ends = ends
+	}
+	deadline := earliest(r.until, x.Ends)
+	if x.AutoProvision {
+		deadline = x.Ends
+	} else if last := earliest(x.Ends, x.Begins.Add(s.cfg.Leases.AllocatedMax)); r.until.After(last) {
+		if !r.options.AsLongAsPossible {
+			return am.Errorf(am.Refused, "sliver %s can wait for Provision until %s at the latest: %s after its start at %s, and not beyond its end at %s; to move its end, use the option geni_end_time",
+				x.URN, last.Format(time.RFC3339), display.Duration(s.cfg.Leases.AllocatedMax), x.Begins.Format(time.RFC3339), x.Ends.Format(time.RFC3339)).With(am.OutOfRange).About(x.URN)
+		}
+		deadline = last
+	}
+	if !deadline.After(x.Begins) {
+		return am.Errorf(am.BadArgs, "sliver %s begins at %s, so it cannot be released at %s; Delete it if it is not needed", x.URN, x.Begins.Format(time.RFC3339), deadline.Format(time.RFC3339)).With(am.OutOfRange).About(x.URN)
+	}
+	x.Expires = deadline
+	cs.PutSliver(*x)
+	return nil
+}

@@ -1,0 +1,36 @@
+package lease
+
+import (
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+)
+
+// EventBegins is the event in the journal when slivers begin that were reserved ahead.
+const EventBegins = "begins"
+
+// Begin changes x, whose start has come, to one that has begun. It moves the time until which x waits for Provision by the time that x
+// was late, but not beyond its end. refused is the reason why the user gets nothing now, nil for none: then x
+// keeps this error, and is released noShow from now.
+func Begin(x *am.Sliver, now time.Time, noShow time.Duration, refused error) {
+	x.Begun = true
+	x.Expires = x.Expires.Add(now.Sub(x.Begins))
+	if refused != nil {
+		x.Error, x.AutoProvision = refused.Error(), false
+		x.Expires = now.Add(noShow)
+	}
+	if x.Expires = x.Expires.Truncate(time.Second); x.Expires.After(x.Ends) {
+		x.Expires = x.Ends
+	}
+}
+
+// LogBegin adds the journal entry of slivers of one slice that have begun.
+func LogBegin(v *store.View, cs *store.ChangeSet, begun []am.Sliver) {
+	e := am.JournalEntry{At: v.Now(), Event: EventBegins, Slice: begun[0].Slice}
+	for i := range begun {
+		e.Slivers = append(e.Slivers, begun[i].URN)
+	}
+	cs.Log(e)
+}
+
