@@ -281,7 +281,7 @@ func TestRealKeyOfARemovedUser(t *testing.T) {
 	s.awaitSettled(a, b, off)
 	s.set(map[string]provider.Resource{off: {"power": "on"}, later: s.newNode("later", "alice")})
 	all = s.awaitSettled(a, b, off, theirs, later)
-	s.mustSSH(all[a], "alice", "for i in $(seq 100); do cmp -s ~/.ssh/id_rsa <(geni-get key) && exit; sleep 0.05; done; exit 1")
+	s.mustSSH(all[a], "alice", "for i in $(seq 100); do cmp -s ~/.ssh/id_rsa <(geni-get key) && getent hosts later && exit; sleep 0.05; done; exit 1")
 	for _, at := range []string{"10.9.0.2", "off", "later"} {
 		if got := from(all[a], at); !strings.Contains(got, "Permission denied") {
 			t.Errorf("the removed user's copy of the key, to %s: %s", at, got)
