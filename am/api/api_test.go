@@ -41,6 +41,7 @@ type site struct {
 	file      string // of the store
 	trial     *trial.Authority
 	inventory *inventory.Inventory
+	service   *service.Service
 	// reading and previewer are for previewed; previewer is nil with a policy.
 	reading   rspec.ReadOptions
 	previewer *service.Service
@@ -160,7 +161,7 @@ func (o setting) site(t testing.TB) *site {
 		runner = leaseRunner{store: s.store}
 	}
 	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, Runner: runner, EmptyDescribeNotFound: o.emptyNotFound, HasStages: o.stages, ChangesNodes: o.changes, Compile: o.compile})
-	if s.reading = reading; o.policy == "" {
+	if s.reading, s.service = reading, svc; o.policy == "" {
 		s.previewer = svc
 	}
 	s.api = New(svc, credentials.New(o.anchors, credentials.Config{SHA1Signatures: true}), Config{

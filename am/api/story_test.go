@@ -28,6 +28,7 @@ import (
 //	bob Status s1 with=user -> FORBIDDEN    other credentials than that of the slice
 //	pass 10m, settle                        time passes; providers do their tasks
 //	thaw s1                                 an operator lifts the shutdown of a slice
+//	begin, expire                           slivers begin whose start has come; leases end that are over
 //
 // Methods that both versions have are of version 2 with a 2 at their end. A word
 // that begins with $ stands for a text of the story. Times are + or - from the clock,
@@ -165,7 +166,7 @@ func (w *world) value(word string) string {
 }
 
 // lengths are the words of lines that are no calls.
-var lengths = map[string]int{"pass": 2, "settle": 1, "maintenance": 2, "thaw": 2}
+var lengths = map[string]int{"pass": 2, "settle": 1, "maintenance": 2, "thaw": 2, "begin": 1, "expire": 1}
 
 func (w *world) line(call, want []string, answered bool) error {
 	if n := lengths[call[0]]; n > 0 && len(call) != n || answered && (n > 0 || call[1] == "owns") {
@@ -178,6 +179,13 @@ func (w *world) line(call, want []string, answered bool) error {
 	case "settle":
 		w.settle()
 		return nil
+	case "begin":
+		return w.store.Commit(w.t.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
+			cs, _, err = w.service.Begin(v, 100)
+			return cs, err
+		})
+	case "expire":
+		return leaseRunner{store: w.store}.EndLeases(w.t.Context())
 	case "maintenance":
 		w.loadMaintenance(w.value(call[1]))
 		return nil
