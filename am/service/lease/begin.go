@@ -7,8 +7,15 @@ import (
 	"patchbay/am/store"
 )
 
-// EventBegins is the event in the journal when slivers begin that were reserved ahead.
-const EventBegins = "begins"
+// Events of the journal about slivers that were reserved ahead.
+const (
+	// EventBegins is the event when they begin.
+	EventBegins = "begins"
+	// EventLimited is the event when a reservation ahead limits for the first time until when others can renew.
+	EventLimited = "limited"
+	// EventNoShow is the event when they are released because nobody provisioned them.
+	EventNoShow = "no_show"
+)
 
 // Begin changes x, whose start has come, to one that has begun. It moves the time until which x waits for Provision by the time that x
 // was late, but not beyond its end. refused is the reason why the user gets nothing now, nil for none: then x
@@ -33,4 +40,3 @@ func LogBegin(v *store.View, cs *store.ChangeSet, begun []am.Sliver) {
 	}
 	cs.Log(e)
 }
-
