@@ -3,6 +3,7 @@ package am
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"patchbay/am/urn"
 )
@@ -14,6 +15,9 @@ type Error struct {
 	Detail Detail
 	// URN is the slice, sliver or component concerned; zero if there is none.
 	URN urn.URN
+	// FirstStart and LongestEnd are set if a request has no room in the time that it asks for: the whole request
+	// has room from FirstStart on, or until LongestEnd from its start on. Zero: unknown.
+	FirstStart, LongestEnd time.Time
 	// Msg is one readable line for the experimenter: what is wrong and what to do.
 	Msg string
 	// Err is the cause, for the operator's log only.

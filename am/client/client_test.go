@@ -140,6 +140,11 @@ func TestReply(t *testing.T) {
 		t.Errorf("the typed call gave %+v, %v", r, err)
 	}
 
+	noRoom, err := parseReply(wire(fields{{"code", fields{{"geni_code", 6}, {"am_type", "patchbay"}}}, {"value", fields{{"patchbay_first_start", "2030-01-02T03:04:05Z"}}}, {"output", "no room"}}))
+	if e, ok := errors.AsType[*am.Error](noRoom.Err()); err != nil || !ok || !e.FirstStart.Equal(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)) || !e.LongestEnd.IsZero() {
+		t.Errorf("got %+v, %v", e, err)
+	}
+
 	foreign := Reply{Code: am.Forbidden, Detail: 21, AMType: "protogeni"}
 	if e, ok := errors.AsType[*am.Error](foreign.Err()); !ok || e.Detail != am.NoDetail || !strings.Contains(e.Msg, "gives no reason") {
 		t.Errorf("a detail of another am_type counts as ours: %+v", e)

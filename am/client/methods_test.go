@@ -70,7 +70,8 @@ func TestMethods(t *testing.T) {
 	sliver := Sliver{URN: "urn:publicid:IDN+example.org+sliver+1", Allocation: "geni_allocated", Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
 	full := sliver
 	full.ClientID, full.Operational, full.Error = "n0", "geni_ready", "e"
-	bare := values{wireSliver(field{"geni_operational_status", "geni_ready"},
+	full.Begins, full.Ends, full.RenewableUntil = sliver.Expires, sliver.Expires.Add(time.Hour), sliver.Expires.Add(2*time.Hour)
+	bare := values{wireSliver(field{"geni_start_time", "2030-01-02T03:04:05Z"}, field{"geni_end_time", "2030-01-02T04:04:05Z"}, field{"patchbay_renewable_until", "2030-01-02T05:04:05Z"}, field{"geni_operational_status", "geni_ready"},
 		field{"geni_error", "e"}, field{"geni_client_id", "n0"})}
 	urns := []string{slice}
 	for _, tt := range []struct {
@@ -88,8 +89,8 @@ func TestMethods(t *testing.T) {
 		}, values{values{slice}, wireCreds, fields{format}},
 			fields{{"geni_urn", slice}, {"geni_rspec", packed("<rspec/>")}, {"geni_slivers", bare}}, Answer{slice, "<rspec/>", []Sliver{full}}},
 		{"Allocate", func(ctx context.Context, c *Client) (any, Reply, error) {
-			return c.Allocate(ctx, slice, creds, "<request/>", Options{End: end})
-		}, values{slice, wireCreds, "<request/>", fields{{"geni_end_time", "2030-01-02T02:04:05Z"}}},
+			return c.Allocate(ctx, slice, creds, "<request/>", Options{Start: end.Add(-time.Hour), End: end, AtStart: true})
+		}, values{slice, wireCreds, "<request/>", fields{{"geni_start_time", "2030-01-02T01:04:05Z"}, {"geni_end_time", "2030-01-02T02:04:05Z"}, {"patchbay_provision_at_start", true}}},
 			fields{{"geni_rspec", "<rspec/>"}, {"geni_slivers", values{wireSliver()}}}, Answer{"", "<rspec/>", []Sliver{sliver}}},
 		{"Provision", func(ctx context.Context, c *Client) (any, Reply, error) {
 			return c.Provision(ctx, urns, creds, Options{Users: []User{{"urn:publicid:IDN+example.org+user+alice", []string{"ssh-ed25519 A a"}}}})
@@ -320,9 +321,9 @@ func TestUnpack(t *testing.T) {
 }
 
 func TestGetVersion(t *testing.T) {
-	good := fields{{"geni_api", 3}, {"geni_urn", "urn:publicid:IDN+example.org+authority+am"}, {"patchbay_change", 1}, {"geni_api_versions", fields{{"3", "https://am.example.org/"}}}}
+	good := fields{{"geni_api", 3}, {"geni_urn", "urn:publicid:IDN+example.org+authority+am"}, {"patchbay_change", 1}, {"patchbay_ahead", fields{{"max_seconds", 3600}, {"step_seconds", 0}}}, {"geni_api_versions", fields{{"3", "https://am.example.org/"}}}}
 	v, _, err := newClient(t, Config{URL: aggregate(t, answerValue(good)).URL}).GetVersion(t.Context())
-	want := Version{API: 3, URN: "urn:publicid:IDN+example.org+authority+am", AddsNodes: true, Addresses: map[string]string{"3": "https://am.example.org/"}}
+	want := Version{API: 3, URN: "urn:publicid:IDN+example.org+authority+am", AddsNodes: true, Ahead: time.Hour, Addresses: map[string]string{"3": "https://am.example.org/"}}
 	if err != nil || !reflect.DeepEqual(v, want) {
 		t.Errorf("got %+v, %v\nwant %+v", v, err, want)
 	}

@@ -18,8 +18,13 @@ type Options struct {
 	Compressed bool
 	// Users are the accounts to create or to change.
 	Users []User
-	// End is the end of leases, for Allocate and Provision.
+	// Start is the start of a reservation, for Allocate.
+	Start time.Time
+	// End is the end of leases, for Allocate and Provision, and for Renew of a reservation that begins later.
 	End time.Time
+	// AtStart makes the aggregate provision and start what begins later by itself. It is for Allocate, and for
+	// Provision before the start. Only Patchbay knows it.
+	AtStart bool
 	// Change makes Allocate change the nodes that the slice has already; see Version.AddsNodes.
 	Change bool
 	// Preview makes Allocate reserve nothing, and answer as if the slivers in Without were deleted.
@@ -41,8 +46,14 @@ func (o Options) wire(withRSpec bool) xmlrpc.Struct {
 	if o.Compressed {
 		s = append(s, xmlrpc.Member{Name: "geni_compressed", Value: true})
 	}
+	if !o.Start.IsZero() {
+		s = append(s, xmlrpc.Member{Name: "geni_start_time", Value: Time(o.Start)})
+	}
 	if !o.End.IsZero() {
 		s = append(s, xmlrpc.Member{Name: "geni_end_time", Value: Time(o.End)})
+	}
+	if o.AtStart {
+		s = append(s, xmlrpc.Member{Name: "patchbay_provision_at_start", Value: true})
 	}
 	if o.Change {
 		s = append(s, xmlrpc.Member{Name: "patchbay_change", Value: true})

@@ -21,6 +21,8 @@ type Reply struct {
 	Output string
 	// Value is the unchanged result of Call; nil if there was none, and from typed calls.
 	Value xmlrpc.Value
+	// FirstStart and LongestEnd are what Patchbay says about a refusal for lack of room, see am.Error; else zero.
+	FirstStart, LongestEnd time.Time
 	// Took is the time from the call to its answer.
 	Took time.Duration
 }
@@ -48,6 +50,7 @@ func (r Reply) Err() error {
 		text = "the aggregate gives no reason"
 	}
 	e := am.Errorf(r.Code, "%s (%d): %s", r.Code, int(r.Code), indented(text))
+	e.FirstStart, e.LongestEnd = r.FirstStart, r.LongestEnd
 	if r.AMType == am.AMType {
 		e.Detail = am.Detail(r.Detail)
 	}
@@ -86,6 +89,9 @@ func parseReply(v xmlrpc.Value) (Reply, error) {
 		r.AMType, _ = xmlrpc.AsString(t)
 	}
 	r.Value, _ = raw.Get("value")
+	if v, ok := r.Value.(xmlrpc.Struct); ok && r.Code != am.Success {
+		r.FirstStart, r.LongestEnd = timeIn(v, "patchbay_first_start"), timeIn(v, "patchbay_longest_end")
+	}
 	switch o, _ := raw.Get("output"); o := o.(type) {
 	case nil:
 	case string:

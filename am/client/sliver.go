@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
 )
 
@@ -24,6 +25,9 @@ type Sliver struct {
 	// Plan is the stage of the setup that the sliver waits for; see PlanIn.
 	Plan    string
 	Expires time.Time
+	// Begins and Ends are the window of a sliver that was reserved ahead, else zero. RenewableUntil is the latest end that
+	// Renew accepts now. Only Patchbay sends them.
+	Begins, Ends, RenewableUntil time.Time
 	// Services and Interfaces are extensions that only Patchbay sends.
 	Services   []Service
 	Interfaces []Interface
@@ -74,6 +78,7 @@ func parseSlivers(v xmlrpc.Value) ([]Sliver, error) {
 		if out[i].Expires, err = parseTime(expires); err != nil {
 			return nil, fmt.Errorf("sliver %d: geni_expires: %w", i+1, err)
 		}
+		out[i].Begins, out[i].Ends, out[i].RenewableUntil = timeIn(s, "geni_start_time"), timeIn(s, "geni_end_time"), timeIn(s, "patchbay_renewable_until")
 		status, _ := s.Get("geni_resource_status")
 		text, _ := status.(string)
 		out[i].Plan = PlanIn(text)
@@ -105,11 +110,7 @@ func ParseServices(sliver xmlrpc.Struct) (list []Service, err error) {
 			n, _ := x.Get(name)
 			*to, _ = n.(int)
 		}
-		for name, to := range map[string]*time.Time{"began": &v.Began, "ended": &v.Ended} {
-			text, _ := x.Get(name)
-			at, _ := text.(string)
-			*to, _ = parseTime(at)
-		}
+		v.Began, v.Ended = timeIn(x, "began"), timeIn(x, "ended")
 		list = append(list, v)
 		return nil
 	})
@@ -187,6 +188,27 @@ func parseTime(s string) (time.Time, error) {
 		}
 	}
 	return time.Time{}, fmt.Errorf("not a time: %q", s)
+}
+
+// timeIn returns the time that a member of s is; zero if it is missing or no time.
+func timeIn(s xmlrpc.Struct, name string) time.Time {
+	v, _ := s.Get(name)
+	text, _ := v.(string)
+	t, _ := parseTime(text)
+	return t
+}
+
+// Waits reports whether the sliver is reserved, and begins after now.
+func (s *Sliver) Waits(now time.Time) bool {
+	return s.Allocation == string(am.Allocated) && s.Begins.After(now)
+}
+
+// LeaseEnd returns the end of the lease that the sliver has, or will have from its start on.
+func (s *Sliver) LeaseEnd() time.Time {
+	if s.Waits(time.Now()) {
+		return s.Ends
+	}
+	return s.Expires
 }
 
 func kind(v xmlrpc.Value) string {

@@ -72,7 +72,10 @@ type replyVersion struct {
 	GENIURN   string            `xmlrpc:"geni_urn"`
 	Change    int32             `xmlrpc:"patchbay_change"`
 	Addresses map[string]string `xmlrpc:"geni_api_versions"`
-	Requests  []struct {
+	Ahead     struct {
+		Max int32 `xmlrpc:"max_seconds"`
+	} `xmlrpc:"patchbay_ahead"`
+	Requests []struct {
 		Extensions []string `xmlrpc:"extensions"`
 	} `xmlrpc:"geni_request_rspec_versions"`
 }
@@ -91,6 +94,9 @@ type replySliver struct {
 	Operational    string         `xmlrpc:"geni_operational_status"`
 	Error          string         `xmlrpc:"geni_error"`
 	ResourceStatus string         `xmlrpc:"geni_resource_status"`
+	Begins         string         `xmlrpc:"geni_start_time"`
+	Ends           string         `xmlrpc:"geni_end_time"`
+	RenewableUntil string         `xmlrpc:"patchbay_renewable_until"`
 	Services       []replyService `xmlrpc:"patchbay_services"`
 	Interfaces     []Interface    `xmlrpc:"patchbay_interfaces"`
 }
@@ -146,6 +152,9 @@ func sliversOf(list []replySliver) ([]Sliver, error) {
 			URN: *x.URN, ClientID: x.ClientID, Allocation: *x.Allocation, Operational: x.Operational, Error: x.Error,
 			Plan: PlanIn(x.ResourceStatus), Expires: expires, Interfaces: x.Interfaces,
 		}
+		s.Begins, _ = parseTime(x.Begins)
+		s.Ends, _ = parseTime(x.Ends)
+		s.RenewableUntil, _ = parseTime(x.RenewableUntil)
 		for _, v := range x.Services {
 			began, _ := parseTime(v.Began)
 			ended, _ := parseTime(v.Ended)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"patchbay/am/api/xmlrpc"
 )
@@ -17,6 +18,8 @@ type Version struct {
 	// AddsNodes means that Allocate knows the option patchbay_change, and ChangesNodes that with it
 	// all nodes can be changed in place.
 	AddsNodes, ChangesNodes bool
+	// Ahead is how far ahead reservations may begin; 0 if the aggregate has none that begin later.
+	Ahead time.Duration
 	// Extensions are the namespaces that requests may use.
 	Extensions []string
 	// Addresses are the URLs of the versions of the API.
@@ -32,7 +35,8 @@ func (x replyVersion) version() (Version, error) {
 	if x.API == nil || *x.API == 0 {
 		return Version{}, errMissing
 	}
-	v := Version{API: int(*x.API), URN: cmp.Or(x.GENIURN, x.URN), AddsNodes: x.Change == 1 || x.Change == 2, ChangesNodes: x.Change == 2, Addresses: x.Addresses}
+	v := Version{API: int(*x.API), URN: cmp.Or(x.GENIURN, x.URN), AddsNodes: x.Change == 1 || x.Change == 2, ChangesNodes: x.Change == 2, Addresses: x.Addresses,
+		Ahead: time.Duration(x.Ahead.Max) * time.Second}
 	for _, r := range x.Requests {
 		v.Extensions = append(v.Extensions, r.Extensions...)
 	}
@@ -50,6 +54,11 @@ func parseVersion(value xmlrpc.Value) (v Version, err error) {
 	}
 	change, _ := s.Get("patchbay_change")
 	v.AddsNodes, v.ChangesNodes = change == 1 || change == 2, change == 2
+	ahead, _ := s.Get("patchbay_ahead")
+	limits, _ := ahead.(xmlrpc.Struct)
+	seconds, _ := limits.Get("max_seconds")
+	most, _ := seconds.(int)
+	v.Ahead = time.Duration(most) * time.Second
 	requests, _ := s.Get("geni_request_rspec_versions")
 	list, _ := requests.([]xmlrpc.Value)
 	for _, r := range list {
