@@ -3,6 +3,7 @@ package am
 import (
 	"crypto/sha256"
 	"net/netip"
+	"slices"
 	"time"
 
 	"patchbay/am/urn"
@@ -16,7 +17,7 @@ type Hold struct {
 	// The hold begins at From. A zero From means that it has begun, whatever the clock shows: the
 	// clock may have been set back. The hold ends at Until, which is later than the present lease of a
 	// reservation that is not provisioned yet; a zero Until means that no end is known. A hold that is over lasts until
-	// the sliver's record is deleted, see Overlaps.
+	// the sliver's record is deleted, see End.
 	From, Until time.Time
 
 	// Component, ComponentName and Provider are those of the sliver.
@@ -104,22 +105,37 @@ func (h *Hold) End(now time.Time) time.Time {
 	return h.Until
 }
 
-// EachStart calls f with the holds in list at the time from, and at the start of each hold that
-// begins later. Between these times, holds only end. So what f counts is most at one of them.
-func EachStart(list []Hold, from, now time.Time, f func(held []*Hold)) {
-	starts := []time.Time{from}
+// Sweep goes through the holds in list, in the order of time. At each instant it calls leave with the holds that end then,
+// enter with those that begin then, and at with the instant, until at returns false. The instants are the time from, at
+// which enter gets what is held already, and the later ones at which a hold begins or ends. now is the present.
+func Sweep(list []Hold, from, now time.Time, enter, leave func(*Hold), at func(time.Time) bool) {
+	starts, ends := make([]*Hold, 0, len(list)), make([]*Hold, 0, len(list))
 	for i := range list {
-		if list[i].From.After(from) {
-			starts = append(starts, list[i].From)
+		h := &list[i]
+		switch end := h.End(now); {
+		case end.IsZero():
+			starts = append(starts, h)
+		case end.After(from) && end.After(h.From):
+			starts, ends = append(starts, h), append(ends, h)
 		}
 	}
-	for _, at := range starts {
-		var held []*Hold
-		for i := range list {
-			if h := &list[i]; h.Overlaps(at, at.Add(1), now) {
-				held = append(held, h)
-			}
+	slices.SortFunc(starts, func(a, b *Hold) int { return a.From.Compare(b.From) })
+	slices.SortFunc(ends, func(a, b *Hold) int { return a.End(now).Compare(b.End(now)) })
+	for t := from; ; {
+		for ; len(ends) > 0 && !ends[0].End(now).After(t); ends = ends[1:] {
+			leave(ends[0])
 		}
-		f(held)
+		for ; len(starts) > 0 && !starts[0].From.After(t); starts = starts[1:] {
+			enter(starts[0])
+		}
+		if !at(t) || len(starts)+len(ends) == 0 {
+			return
+		}
+		if len(ends) > 0 {
+			t = ends[0].End(now)
+		}
+		if len(starts) > 0 && (len(ends) == 0 || starts[0].From.Before(t)) {
+			t = starts[0].From
+		}
 	}
 }

@@ -80,7 +80,7 @@ type attempt struct {
 	// avoid lists the components that a dry run refused.
 	avoid []urn.URN
 
-	until    time.Time      // the end of the credential
+	until    time.Time // the end of the credential
 	window   window
 	permit   *policy.Permit // the policy's limits for the caller
 	accounts []am.Account   // with logins

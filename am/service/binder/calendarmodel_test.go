@@ -59,14 +59,20 @@ type calendarModel struct {
 	pool    []*rspec.Node        // nodes with constraints, to draw from
 }
 
-// list returns the slivers for the intervals that were asked for. If kept is true, released and
-// overdue slivers have no end.
+// list returns the slivers for the intervals that were asked for, without released ones. If kept is true, released and
+// overdue slivers are in it until an hour from now, when they are expected to be clean.
 func (m *calendarModel) list(kept bool) (all []reservation) {
 	for key, s := range m.x.slivers {
 		r := reservation{s, m.x.from[key], s.Expires}
-		overdue := !s.Expires.IsZero() && !s.Expires.After(m.now)
-		if kept && (overdue || s.Status.Allocation == am.Unallocated) {
-			r.until = time.Time{}
+		released, overdue := s.Status.Allocation == am.Unallocated, !s.Expires.IsZero() && !s.Expires.After(m.now)
+		switch {
+		case released && !kept:
+			continue
+		case released:
+			r.from = time.Time{}
+			fallthrough
+		case overdue && kept:
+			r.until = m.now.Add(time.Hour)
 		}
 		all = append(all, r)
 	}

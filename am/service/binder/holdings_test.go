@@ -37,8 +37,8 @@ func (x *holdings) remove(s am.Sliver) { delete(x.slivers, s.URN.Key()) }
 func (x *holdings) view() *View {
 	return &View{Inventory: x.inv, Plan: x.plan, Now: x.now, Calendar: func(f func(*am.Hold) bool) error {
 		for _, s := range x.slivers {
+			s.Begins = x.from[s.URN.Key()]
 			h := am.HoldOf(&s)
-			h.From = x.from[string(h.Sliver)]
 			if !f(&h) {
 				break
 			}

@@ -59,24 +59,17 @@ func (x *occupancy) lowerToPeaks(p *peaks, v *View, until time.Time, mine am.Has
 		return true
 	})
 	for c, list := range p.components {
-		var most usage
-		am.EachStart(list, p.from, v.Now, func(held []*am.Hold) {
-			var u usage
-			for _, h := range held {
-				u.add(h, h.Slice == mine)
-			}
-			most = most.max(&u)
-		})
+		var u, most usage
+		count := func(sign int64) func(*am.Hold) { return func(h *am.Hold) { u.add(h, h.Slice == mine, sign) } }
+		am.Sweep(list, p.from, v.Now, count(1), count(-1), func(time.Time) bool { most = most.max(&u); return true })
 		x.usage[c.Index] = most
 	}
 	for i, list := range p.ports {
-		var most port
-		am.EachStart(list, p.from, v.Now, func(held []*am.Hold) {
-			var sum port
-			for _, h := range held {
-				sum = port{sum.out + h.Interfaces[0].Out, sum.in + h.Interfaces[0].In, sum.users + 1}
-			}
+		var sum, most port
+		count := func(sign int64) func(*am.Hold) { return func(h *am.Hold) { sum.add(&h.Interfaces[0], sign) } }
+		am.Sweep(list, p.from, v.Now, count(1), count(-1), func(time.Time) bool {
 			most = port{max(most.out, sum.out), max(most.in, sum.in), max(most.users, sum.users)}
+			return true
 		})
 		x.network.ports[i.Index] = most
 	}

@@ -31,7 +31,7 @@ func (v *View) Vacancy() (*Vacancy, error) {
 	a.x.applyPlan(v.Plan, v.Now)
 	return a, v.Calendar(func(h *am.Hold) bool {
 		if c := a.x.componentOf(h); c != nil && h.Overlaps(v.Now, v.Now.Add(1), v.Now) {
-			a.x.usage[c.Index].add(h, false)
+			a.x.usage[c.Index].add(h, false, 1)
 			a.holds = append(a.holds, holdSpan{h.Until.Unix(), h.Amount, h.Exclusive, a.last[c.Index]})
 			a.last[c.Index] = int32(len(a.holds))
 		}

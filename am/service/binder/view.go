@@ -44,11 +44,16 @@ type usage struct {
 	othersExclusive, othersCleaningExclusive int32
 }
 
-// add counts a hold; mine means that it belongs to the slice of the request.
-func (u *usage) add(h *am.Hold, mine bool) {
-	u.used = u.used.Add(h.Amount)
+// add counts a hold; mine means that it belongs to the slice of the request. With the sign -1, it no longer counts
+// the hold.
+func (u *usage) add(h *am.Hold, mine bool, sign int64) {
+	add := am.Amount.Add
+	if sign < 0 {
+		add = am.Amount.Sub
+	}
+	u.used = add(u.used, h.Amount)
 	if h.Cleaning {
-		u.cleaningUsed = u.cleaningUsed.Add(h.Amount)
+		u.cleaningUsed = add(u.cleaningUsed, h.Amount)
 	}
 	for _, c := range [...]struct {
 		n       *int32
@@ -59,7 +64,7 @@ func (u *usage) add(h *am.Hold, mine bool) {
 		{&u.othersExclusive, !mine && h.Exclusive}, {&u.othersCleaningExclusive, !mine && h.Exclusive && h.Cleaning},
 	} {
 		if c.applies {
-			*c.n++
+			*c.n += int32(sign)
 		}
 	}
 }
@@ -77,6 +82,11 @@ type network struct {
 type port struct {
 	out, in int64 // kbit/s
 	users   int32 // interfaces of slivers that use it
+}
+
+// add counts an interface of a sliver; with the sign -1, it no longer counts it.
+func (p *port) add(i *am.InterfaceHold, sign int64) {
+	p.out, p.in, p.users = p.out+sign*i.Out, p.in+sign*i.In, p.users+int32(sign)
 }
 
 // pool is a list of names, such as tags or addresses, each held or free.
@@ -150,14 +160,13 @@ func (v *View) occupy(from, until time.Time, mine am.Hash) (*occupancy, error) {
 		}
 		c := x.componentOf(h)
 		if c != nil {
-			x.usage[c.Index].add(h, h.Slice == mine)
+			x.usage[c.Index].add(h, h.Slice == mine, 1)
 			later.noteComponent(c, h)
 		}
 		for i := range h.Interfaces {
 			n := &h.Interfaces[i]
 			if p := x.interfaceOf(n, c); p != nil {
-				held := &x.network.ports[p.Index]
-				held.out, held.in, held.users = held.out+n.Out, held.in+n.In, held.users+1
+				x.network.ports[p.Index].add(n, 1)
 				later.notePort(p, h)
 			}
 			if n.VLAN != 0 {

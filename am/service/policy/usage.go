@@ -40,21 +40,22 @@ func (c Calendar) Held(user, slice urn.URN, from, until, now time.Time) (most He
 		}
 		return true
 	})
-	am.EachStart(list, from, now, func(held []*am.Hold) {
-		var sum Held
-		for _, h := range held {
+	var sum Held
+	count := func(sign int64) func(*am.Hold) {
+		return func(h *am.Hold) {
 			for _, x := range [...]struct {
 				counts bool
 				to     *Amount
 			}{{h.User == owner, &sum.User}, {h.Slice == in, &sum.Slice}, {h.Project == project, &sum.Project}} {
 				if x.counts {
-					x.to.Nodes++
-					x.to.Cores += h.Amount.Cores
-					x.to.Disk += h.Amount.Disk
+					*x.to = Amount{x.to.Nodes + sign, x.to.Cores + sign*h.Amount.Cores, x.to.Disk + sign*h.Amount.Disk}
 				}
 			}
 		}
+	}
+	am.Sweep(list, from, now, count(1), count(-1), func(time.Time) bool {
 		most = Held{most.User.max(sum.User), most.Slice.max(sum.Slice), most.Project.max(sum.Project)}
+		return true
 	})
 	return most, err
 }

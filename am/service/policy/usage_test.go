@@ -39,9 +39,11 @@ func mostAtAnyHour(slivers []am.Sliver, user, slice urn.URN, hours []time.Time, 
 	for _, at := range hours {
 		var sum Held
 		for _, x := range slivers {
-			over := !x.Expires.IsZero() && !x.Expires.After(now) && !x.Frozen // it holds until its record is deleted
-			open := x.Frozen || x.Expires.IsZero()
-			if x.Status.Allocation == am.Unallocated || at.Before(x.Created) || !over && !open && !at.Before(x.Expires) {
+			end := x.Expires
+			if !end.After(now) { // it is expected to be clean an hour from now
+				end = now.Add(time.Hour)
+			}
+			if x.Status.Allocation == am.Unallocated || at.Before(x.Created) || !x.Frozen && !at.Before(end) {
 				continue
 			}
 			add := func(a *Amount) { *a = Amount{a.Nodes + 1, a.Cores + x.Amount.Cores, a.Disk + x.Amount.Disk} }
