@@ -123,14 +123,15 @@ const (
 
 // Service implements the methods of the AM API. Its methods may be called concurrently.
 type Service struct {
-	cfg     Config
-	memory  *Memory
-	offer   atomic.Pointer[offer]
-	plan    atomic.Pointer[maintenance.Plan] // see SetPlan
-	shown   atomic.Pointer[availability]
-	showing sync.Mutex // held while shown is replaced
-	endings endings
-	free    freeCache
+	cfg      Config
+	memory   *Memory
+	offer    atomic.Pointer[offer]
+	plan     atomic.Pointer[maintenance.Plan] // see SetPlan
+	shown    atomic.Pointer[availability]
+	showing  sync.Mutex // held while shown is replaced
+	endings  endings
+	free     freeCache
+	calendar calendarCache
 }
 
 // New returns a Service for the opened store and the inventory of c.
