@@ -110,6 +110,8 @@ type setting struct {
 	endLeases bool
 	// limits are those of requests.
 	limits rspec.Limits
+	// leases are the limits of leases; zero for the default ones.
+	leases service.Leases
 	// compile compiles templates; nil refuses them.
 	compile func(rspec.Template, service.Known) (rspec.Expansion, error)
 }
@@ -160,7 +162,7 @@ func (o setting) site(t testing.TB) *site {
 	if o.endLeases {
 		runner = leaseRunner{store: s.store}
 	}
-	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, Runner: runner, EmptyDescribeNotFound: o.emptyNotFound, HasStages: o.stages, ChangesNodes: o.changes, Compile: o.compile})
+	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, Runner: runner, EmptyDescribeNotFound: o.emptyNotFound, Leases: o.leases, HasStages: o.stages, ChangesNodes: o.changes, Compile: o.compile})
 	if s.reading, s.service = reading, svc; o.policy == "" {
 		s.previewer = svc
 	}

@@ -47,19 +47,35 @@ func internalError(request string) *am.Error {
 	return am.Errorf(am.ServerError, "internal error of the aggregate; its operators can find the cause in the log by the request id %s", request)
 }
 
-// refuse returns the body of an answer with an error, and sets the error in the event. The value is empty, because some
-// clients require one.
+// refuse returns the body of an answer with an error, and sets the error in the event. The value has the times at which
+// the request would succeed; it is an empty text if none is known, because some clients require a value.
 func (c *call) refuse(err error) []byte {
 	code, detail, text := codeOf(err, c.request.ID)
 	c.event.Code, c.event.Detail, c.event.Output = code, detail, text
 	if c.event.Err == nil {
 		c.event.Err = err
 	}
-	body, err := xmlrpc.AppendResponse(nil, envelope(code, detail, "", oneLine(strings.Split(text, "\n")...), c.versionMember()))
+	var value xmlrpc.Value = ""
+	if times := timesOf(err); times != nil {
+		value = times
+	}
+	body, err := xmlrpc.AppendResponse(nil, envelope(code, detail, value, oneLine(strings.Split(text, "\n")...), c.versionMember()))
 	if err != nil { // impossible: it holds only strings and numbers
 		panic(err)
 	}
 	return body
+}
+
+// timesOf returns the times of an error at which the request would succeed.
+func timesOf(err error) (times xmlrpc.Struct) {
+	e, ok := errors.AsType[*am.Error](err)
+	if ok && !e.FirstStart.IsZero() {
+		times = append(times, xmlrpc.Member{Name: "patchbay_first_start", Value: FormatTime(e.FirstStart)})
+	}
+	if ok && !e.LongestEnd.IsZero() {
+		times = append(times, xmlrpc.Member{Name: "patchbay_longest_end", Value: FormatTime(e.LongestEnd)})
+	}
+	return times
 }
 
 // ErrorBody returns the body for an error that the server finds before it passes a call to
@@ -158,9 +174,7 @@ func sliver(r *service.Report, e extent) xmlrpc.Struct {
 		{Name: "geni_operational_status", Value: string(r.Status.Operational)},
 		{Name: "geni_error", Value: oneLine(failure)},
 	}
-	if !r.Begins.IsZero() {
-		s = append(s, xmlrpc.Member{Name: "geni_start_time", Value: FormatTime(r.Begins)}, xmlrpc.Member{Name: "geni_end_time", Value: FormatTime(r.Ends)})
-	}
+	s = append(s, windowOf(r)...)
 	if r.ClientID != "" {
 		s = append(s, xmlrpc.Member{Name: "geni_client_id", Value: r.ClientID})
 	}
@@ -172,6 +186,14 @@ func sliver(r *service.Report, e extent) xmlrpc.Struct {
 		s = append(s, xmlrpc.Member{Name: "geni_resource_status", Value: oneLine(m)})
 	}
 	return s
+}
+
+// windowOf returns the start and the end of a reservation that begins later than it was made, or began so.
+func windowOf(r *service.Report) xmlrpc.Struct {
+	if r.Begins.IsZero() {
+		return nil
+	}
+	return xmlrpc.Struct{{Name: "geni_start_time", Value: FormatTime(r.Begins)}, {Name: "geni_end_time", Value: FormatTime(r.Ends)}}
 }
 
 func slivers(out service.Outcome, e extent) []xmlrpc.Value {

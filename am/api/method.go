@@ -131,7 +131,7 @@ var tables = map[int][]method{
 		{
 			name: "Allocate", parse: parseRequest, handle: handlerOf(allocate, reservedValue), changes: true,
 			args:    []argument{argSlice, argCredentials, argRSpec, argOptions},
-			options: []option{optSpeakingFor, optEndTime, optStartTime, optAtStart, optUsers, optChange, optPreview},
+			options: []option{optSpeakingFor, optEndTime, optStartTime, optAtStart, optUsersAtStart, optChange, optPreview},
 			right:   credentials.RightAllocate,
 			answers: "struct of geni_rspec, geni_slivers",
 		},

@@ -25,6 +25,9 @@ func (t *detailWriter) add(s xmlrpc.Struct, r *service.Report) xmlrpc.Struct {
 	if r.Image != "" {
 		s = append(s, xmlrpc.Member{Name: "patchbay_image", Value: oneLine(r.Image)})
 	}
+	if !r.RenewableUntil.IsZero() {
+		s = append(s, xmlrpc.Member{Name: "patchbay_renewable_until", Value: FormatTime(r.RenewableUntil)})
+	}
 	if list := t.services(&r.Sliver); len(list) > 0 {
 		s = append(s, xmlrpc.Member{Name: "patchbay_services", Value: list})
 	}

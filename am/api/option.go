@@ -105,6 +105,16 @@ var (
 		effect: "the requested end of the lease, earlier or later than the default; reduced to the limits",
 		read:   func(c *call, v xmlrpc.Value) (err error) { c.endTime, err = ParseTime(v); return err },
 	}
+	// optUsersAtStart comes after optAtStart. It was ignored before, so it is still ignored where it has no effect.
+	optUsersAtStart = option{
+		name: optUsers.name, kind: optUsers.kind, without: "no accounts", effect: "in Allocate: only read with `patchbay_provision_at_start`",
+		read: func(c *call, v xmlrpc.Value) (err error) {
+			if c.atStart {
+				c.users, err = users(v)
+			}
+			return err
+		},
+	}
 	optStartTime = option{
 		name: "geni_start_time", kind: "RFC 3339 time", without: "now",
 		effect: "the start of the reservation; a time within the next minute, or in the past, means now. Later than `leases.ahead_max`: refused (7, am_code 19)",

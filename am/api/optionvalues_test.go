@@ -18,16 +18,16 @@ const expectedOptions = `
 v3 GetVersion:
 v3 ListResources:             geni_speaking_for geni_rspec_version geni_available geni_compressed no_slice_urn
 v3 Describe:                  geni_speaking_for geni_rspec_version geni_compressed geni_best_effort
-v3 Allocate:                  geni_speaking_for geni_end_time geni_start_time patchbay_change patchbay_preview
-v3 Provision:                 geni_speaking_for geni_rspec_version geni_best_effort geni_end_time geni_users
-v3 Renew:                     geni_speaking_for geni_best_effort geni_extend_alap
+v3 Allocate:                  geni_speaking_for geni_end_time geni_start_time patchbay_provision_at_start patchbay_change patchbay_preview
+v3 Provision:                 geni_speaking_for geni_rspec_version geni_best_effort geni_end_time patchbay_provision_at_start geni_users
+v3 Renew:                     geni_speaking_for geni_best_effort geni_extend_alap geni_end_time
 v3 Status:                    geni_speaking_for geni_best_effort
 v3 PerformOperationalAction:  geni_speaking_for geni_best_effort geni_users
 v3 Delete:                    geni_speaking_for geni_best_effort
 v3 Shutdown:                  geni_speaking_for
 v2 GetVersion:
 v2 ListResources:             geni_speaking_for geni_rspec_version geni_available geni_compressed geni_slice_urn
-v2 CreateSliver:              geni_speaking_for geni_end_time
+v2 CreateSliver:              geni_speaking_for geni_end_time geni_start_time
 v2 DeleteSliver:              geni_speaking_for
 v2 SliverStatus:              geni_speaking_for
 v2 RenewSliver:               geni_speaking_for geni_extend_alap
@@ -40,11 +40,12 @@ const expectedValues = `
 geni_available      true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
 geni_compressed     true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
 geni_best_effort    true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
+patchbay_provision_at_start true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
 patchbay_change     true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
 patchbay_preview    array:0 nil:0 no-sliver:12 slice:1 "maybe":1 struct:1 one:1 true:1 alice:1 junk-list:1 node-list:1 many:1
 geni_extend_alap    true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
 geni_end_time       later:0 soon:0 far:0 later+02:00:0 later.5:0 later-without-zone:0 "":0 nil:0 past:1 now:1 "maybe":1 day:1 one:1 struct:1 array:1
-geni_start_time     past:0 now:0 "":0 nil:0 later:13 far:13 later-without-zone:13 "maybe":1 day:1 one:1 struct:1 array:1
+geni_start_time     past:0 now:0 "":0 nil:0 later:0 later-without-zone:0 far:7 "maybe":1 day:1 one:1 struct:1 array:1
 geni_rspec_version  GENI3:0 geni3-as-int:0 absent:1 nil:1 GENI4:4 ProtoGENI2:4 no-version:1 no-type:1 type-one:1 struct:1 array:1 one:1 "GENI3":1 "":1
 geni_users          alice:0 twice:0 keyless:0 array:0 extra-member:0 many-keys:1 urnless:1 no-keys:1 junk-key:1 of-a-slice:1 "maybe":1 one:1 struct:1
 no_slice_urn        slice:1 "":1 "maybe":1 one:1 nil:0
@@ -152,7 +153,7 @@ func TestEveryOptionOfEveryMethod(t *testing.T) {
 					if !ok {
 						t.Fatalf("unknown cell %s", cell)
 					}
-					want := map[string]am.Code{"0": am.Success, "1": am.BadArgs, "3": am.Forbidden, "4": am.BadVersion, "12": am.SearchFailed, "13": am.Unsupported}[cell[i+1:]]
+					want := map[string]am.Code{"0": am.Success, "1": am.BadArgs, "3": am.Forbidden, "4": am.BadVersion, "7": am.Refused, "12": am.SearchFailed, "13": am.Unsupported}[cell[i+1:]]
 					if !understands {
 						want = am.Success
 					}

@@ -118,9 +118,9 @@ func TestFirstMistakeIsReported(t *testing.T) {
 			{"a request that is a number", third(7), am.BadArgs, "argument rspec"}, options,
 		}, standing, []mistake{
 			soon,
-			{"a start in the future", set("geni_start_time", FormatTime(b.clock().Add(time.Hour))), am.Unsupported, "geni_start_time"},
 			{"a request that is none", third("hello"), am.BadArgs, "line 1"},
 			past,
+			{"a start too late", set("geni_start_time", FormatTime(b.clock().Add(1000*time.Hour))), am.Refused, "geni_start_time"},
 			{"a client_id again", third(request(node("x"))), am.Exists, `"x"`},
 		})},
 		{"Shutdown", nil, "", join(shapes, []mistake{options}, standing[:4])},

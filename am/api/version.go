@@ -56,9 +56,15 @@ func versionValues(c Config, requests, advertisements []string) map[int]xmlrpc.S
 
 // getVersion answers GetVersion, which needs no credentials and accepts any certificate.
 // patchbay_change says what the option of that name of Allocate can do: 1 adds nodes to what exists, 2
-// also changes nodes in place. During a lockdown, the answer has the member patchbay_lockdown and a text in output.
+// also changes nodes in place. patchbay_ahead has the limits of reservations that begin later; sites without such reservations
+// leave it out. During a lockdown, the answer has the member patchbay_lockdown and a text in output.
 func getVersion(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	v := c.api.site.Load().versions[c.version]
+	if l := c.api.agg.Leases(); l.AheadMax > 0 {
+		v = append(slices.Clip(v), xmlrpc.Member{Name: "patchbay_ahead", Value: xmlrpc.Struct{
+			{Name: "max_seconds", Value: int(l.AheadMax.Seconds())}, {Name: "step_seconds", Value: int(l.AheadStep.Seconds())},
+		}})
+	}
 	if c.version == Version3 {
 		change := 1
 		if c.api.agg.ChangesNodes() {

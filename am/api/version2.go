@@ -40,13 +40,13 @@ func sliverStatus2(_ *call, out service.Outcome) xmlrpc.Value {
 	for i := range out.Slivers {
 		r := &out.Slivers[i]
 		states[i] = status2(r.Status, out.Shutdown)
-		resources[i] = t.add(xmlrpc.Struct{
+		resources[i] = t.add(append(xmlrpc.Struct{
 			{Name: "geni_urn", Value: r.URN.String()},
 			{Name: "geni_status", Value: states[i]},
 			{Name: "geni_error", Value: oneLine(r.Error)},
 			{Name: "geni_client_id", Value: r.ClientID},
 			{Name: "geni_expires", Value: FormatTime(r.Expires)},
-		}, r)
+		}, windowOf(r)...), r)
 	}
 	expires := FormatTime(earliest(out))
 	return xmlrpc.Struct{

@@ -6,6 +6,9 @@ import (
 	"patchbay/am"
 )
 
+// Leases returns the limits of leases.
+func (s *Service) Leases() Leases { return s.cfg.Leases }
+
 // earliest returns a time in UTC. It cuts fractions of a second, because clients compare times as
 // text.
 func earliest(a time.Time, more ...time.Time) time.Time {

@@ -40,7 +40,7 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 			if !until.After(v.Now()) {
 				return am.Errorf(am.BadArgs, "the expiration time %s is in the past", until.Format(time.RFC3339)).With(am.OutOfRange)
 			}
-			return nil
+			return checkEndTime(v.Now(), o.EndTime)
 		},
 		apply: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
 			status, err := am.Next(x.Status, am.EventRenew)

@@ -176,6 +176,8 @@ type Report struct {
 	// Plan describes the stage that the sliver waits for, such as "stage 2 of 3, 4 of 6 nodes"; ""
 	// if it waits for none.
 	Plan string
+	// RenewableUntil is the latest end to which the lease can be renewed now; zero if it is not known.
+	RenewableUntil time.Time
 }
 
 // Outcome is the result of a method.
