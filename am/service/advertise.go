@@ -177,7 +177,7 @@ func (s *Service) available() (*availability, error) {
 	a.from, a.until = a.plan.StablePeriod(now)
 	err := s.cfg.Store.Read(func(v *store.View) (err error) {
 		a.revision = v.Revision()
-		view := binder.View{Inventory: a.ads.inventory, Plan: a.plan, Calendar: v.Calendar, Now: now}
+		view := binder.View{Inventory: a.ads.inventory, Plan: a.plan, Calendar: v.CalendarUntil(now.Add(1)), Now: now}
 		a.free, err = view.Availability()
 		return err
 	})

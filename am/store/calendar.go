@@ -174,18 +174,52 @@ func readHold(key, value []byte, h *am.Hold) error {
 // Calendar calls f with what each sliver holds, ordered by component and start, until f returns
 // false. f must not keep the Hold, its names or its list, because their memory is used again.
 func (v *View) Calendar(f func(*am.Hold) bool) error {
-	return v.CalendarOf(func(*am.Hold) bool { return true }, f)
+	return v.CalendarOf(time.Time{}, func(*am.Hold) bool { return true }, f)
 }
 
-func (v *View) scanCalendar(f func(*am.Hold) bool) (err error) {
+// CalendarUntil returns Calendar without the entries that begin at the time until or later. They are not decoded.
+func (v *View) CalendarUntil(until time.Time) func(func(*am.Hold) bool) error {
+	return func(f func(*am.Hold) bool) error {
+		return v.CalendarOf(until, func(*am.Hold) bool { return true }, f)
+	}
+}
+
+func (v *View) scanCalendar(until time.Time, f func(*am.Hold) bool) (err error) {
 	var h am.Hold
-	v.r.scan(calendarBucket, nil, nil, func(k, b []byte) bool {
+	v.r.scanStarts(nanoseconds(until), func(k, b []byte) bool {
 		if err = readHold(k, b, &h); err != nil {
 			err = fmt.Errorf("%s %q: %w", calendarBucket, readable(calendarBucket, k), err)
 		}
 		return err == nil && f(&h)
 	})
 	return err
+}
+
+// maxSkipped is the number of entries that scanStarts skips one by one before it searches the next component. A search
+// takes about as long as so many entries.
+const maxSkipped = 8
+
+// scanStarts calls f for each entry of the calendar with a start before until, in order, until f returns false. An
+// until of 0 is no limit.
+func (r reader) scanStarts(until uint64, f func(k, v []byte) bool) {
+	skipped := 0
+	for c, k, v := r.seek(calendarBucket, nil, nil); k != nil; {
+		n := bytes.IndexByte(k, 0)
+		isLater := until > 0 && n >= 0 && len(k) >= n+9 && binary.BigEndian.Uint64(k[n+1:]) >= until
+		switch {
+		case !isLater && !f(k, v):
+			return
+		case !isLater:
+			skipped = 0
+		case skipped == maxSkipped:
+			skipped = 0
+			k, v = seekFrom(c, append(bytes.Clone(k[:n]), 1))
+			continue
+		default:
+			skipped++
+		}
+		k, v = next(c)
+	}
 }
 
 // CalendarAt calls f with what each sliver holds on a component, ordered by start, until f returns false. The decision

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -110,6 +111,40 @@ func TestCalendarOps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestCalendarUntil compares CalendarUntil with the entries of the whole calendar that begin before the time.
+func TestCalendarUntil(t *testing.T) {
+	s, serial := open(t, Options{}), 0
+	rapid.Check(t, func(rt *rapid.T) {
+		commit(t, s, func(v *View) (cs ChangeSet, err error) {
+			for _, c := range []string{"pc1", "pc10", "pc2", "pc3"} {
+				for range rapid.IntRange(0, 4).Draw(rt, "slivers") * rapid.IntRange(0, 8).Draw(rt, "times") {
+					serial++
+					x := sliver(fmt.Sprint(serial), "s", 10_000)
+					x.Component, x.Begins = componentURN(c), noon.Add(time.Duration(rapid.IntRange(0, 9).Draw(rt, "start"))*time.Hour)
+					x.Begun, x.Ends = x.Begins.Equal(noon), x.Expires
+					cs.PutSliver(x)
+				}
+			}
+			err = v.Slivers(func(x am.Sliver) bool { cs.Remove(SliverKey(x.URN)); return true })
+			return cs, err
+		})
+		until := noon.Add(time.Duration(rapid.IntRange(0, 10).Draw(rt, "until")) * time.Hour)
+		var got, want []string
+		err := s.Read(func(v *View) error {
+			err := v.CalendarUntil(until)(func(h *am.Hold) bool { got = append(got, string(h.Sliver)); return true })
+			return errors.Join(err, v.Calendar(func(h *am.Hold) bool {
+				if h.From.Before(until) {
+					want = append(want, string(h.Sliver))
+				}
+				return true
+			}))
+		})
+		if err != nil || !slices.Equal(got, want) {
+			rt.Fatalf("before %s: %v, %d entries, want %d", until, err, len(got), len(want))
+		}
+	})
 }
 
 // fullHold has a value other than zero in each field.

@@ -147,15 +147,16 @@ func (v *View) DependOn(unchanged func() bool) {
 	}
 }
 
-// CalendarOf does what Calendar does. The decision then depends on the entries for which concerns
+// CalendarOf does what Calendar does, without the entries that begin at the time until or later; a zero until is no limit.
+// The decision then depends on those of its entries for which concerns
 // returns true: if one of these is added or replaced before the decision's changes are written, the
 // decision runs again. It need not do so when an entry is deleted, because then there is only more
 // room. concerns is called after the decision, in the commit, and must be quick.
-func (v *View) CalendarOf(concerns func(*am.Hold) bool, f func(*am.Hold) bool) error {
+func (v *View) CalendarOf(until time.Time, concerns func(*am.Hold) bool, f func(*am.Hold) bool) error {
 	if r := v.r.reads; r != nil {
-		r.holds = append(r.holds, concerns)
+		r.holds = append(r.holds, func(h *am.Hold) bool { return (until.IsZero() || h.From.Before(until)) && concerns(h) })
 	}
-	return v.scanCalendar(f)
+	return v.scanCalendar(until, f)
 }
 
 // recent has the operations of the last revisions, oldest first.

@@ -26,6 +26,8 @@ func TestPreparedDecisions(t *testing.T) {
 		return func(*View) (cs ChangeSet, err error) { cs.Remove(SliverKey(sliverURN(name))); return cs, nil }
 	}
 	changed := sliver("old", "s", 5)
+	later := onPC("new", "pc1")
+	later.Begins, later.Ends = noon.Add(time.Hour), later.Expires
 	settings := 0
 	for _, tt := range []struct {
 		rule   string
@@ -45,9 +47,11 @@ func TestPreparedDecisions(t *testing.T) {
 		}, put(onPC("new", "pc1")), false},
 		{"all slivers", func(v *View) error { return v.Slivers(func(am.Sliver) bool { return true }) }, put(onPC("new", "pc1")), true},
 		{"the whole calendar", func(v *View) error { return v.Calendar(all) }, put(onPC("new", "pc1")), true},
-		{"a component", func(v *View) error { return v.CalendarOf(of("pc1"), all) }, put(onPC("new", "pc1")), true},
-		{"another component", func(v *View) error { return v.CalendarOf(of("pc2"), all) }, put(onPC("new", "pc1")), false},
-		{"a component that became free", func(v *View) error { return v.CalendarOf(all, all) }, remove("old"), false},
+		{"a component", func(v *View) error { return v.CalendarOf(time.Time{}, of("pc1"), all) }, put(onPC("new", "pc1")), true},
+		{"another component", func(v *View) error { return v.CalendarOf(time.Time{}, of("pc2"), all) }, put(onPC("new", "pc1")), false},
+		{"a component that became free", func(v *View) error { return v.CalendarOf(time.Time{}, all, all) }, remove("old"), false},
+		{"a time in which a new entry begins", func(v *View) error { return v.CalendarOf(noon.Add(2*time.Hour), all, all) }, put(later), true},
+		{"the time before a new entry begins", func(v *View) error { return v.CalendarOf(noon.Add(time.Hour), all, all) }, put(later), false},
 		{"settings that have changed", func(v *View) error {
 			was := settings
 			v.DependOn(func() bool { return settings == was })

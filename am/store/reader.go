@@ -128,6 +128,11 @@ func (r reader) seek(bucket string, prefix, first []byte) (c *bbolt.Cursor, k, v
 	return c, k, v
 }
 
+func seekFrom(c *bbolt.Cursor, first []byte) (k, v []byte) {
+	defer panicAsBroken()
+	return c.Seek(first)
+}
+
 func next(c *bbolt.Cursor) (k, v []byte) {
 	defer panicAsBroken()
 	return c.Next()
