@@ -46,7 +46,7 @@ type Hash [16]byte
 func HashOf(u urn.URN) Hash { return hashText(u.Key()) }
 
 // ProjectHash returns the hash of the project of a slice.
-func ProjectHash(slice urn.URN) Hash { return hashText(urn.Lower(slice.Authority)) }
+func ProjectHash(slice urn.URN) Hash { return hashText(urn.Lower(ProjectOf(slice))) }
 
 func hashText(s string) Hash {
 	sum := sha256.Sum256([]byte(s))

@@ -31,6 +31,10 @@ type Slice struct {
 	DefinedUntil time.Time `json:",omitzero"`
 }
 
+// ProjectOf returns the project of a slice: the authority in its URN. The trial authority, too, gives each project an authority
+// of its own.
+func ProjectOf(slice urn.URN) string { return slice.Authority }
+
 // Sliver is one allocated resource: the reservation of a component, its desired state, and the
 // state that was last observed. The record exists, and the component stays reserved, until the
 // provider has confirmed that no part of the resource is left.
@@ -161,6 +165,9 @@ func (s *Sliver) TypeText() string {
 func (s *Sliver) Live(now time.Time) bool {
 	return s.Status.Allocation != Unallocated && (s.Frozen || now.Before(s.ReleaseTime()))
 }
+
+// Start returns the time at which the sliver began or begins.
+func (s *Sliver) Start() time.Time { return laterOf(s.Created, s.Begins) }
 
 // Waits reports whether the sliver has not begun yet.
 func (s *Sliver) Waits() bool {

@@ -342,6 +342,9 @@ func (a *attempt) addChanges(v *store.View, cs *store.ChangeSet) error {
 		}
 	}
 	journal(cs, v, a.grant, a.options.Call, a.event, text, a.slice, a.slivers)
+	if a.window.isAhead {
+		return a.logLimited(v, cs)
+	}
 	return nil
 }
 
@@ -403,8 +406,8 @@ func (a *attempt) bindNodes(held *sliceContent, now time.Time, calendar func(con
 	if err := held.checkClientIDs(a.clientIDs); err != nil {
 		return err
 	}
-	inUse := func(user, slice urn.URN) (policy.Held, error) {
-		return calendar(policy.Counts(user, slice)).Held(user, slice, a.window.from, a.window.until, now)
+	inUse := func(user, slice urn.URN) (*policy.Timeline, error) {
+		return calendar(policy.Counts(user, slice)).Timeline(user, slice, a.window.from, a.window.until, now)
 	}
 	if err := a.permit.Within(policy.Amount{Nodes: int64(len(a.request.Nodes) - len(held.kept))}, inUse); err != nil {
 		return err

@@ -51,8 +51,8 @@ func (r *Rules) addRemarks(site Site) {
 				add(x, "%s ends in a star in its first part, which also matches names of other authorities, such as %sevil.example.net; write the whole part", &p, strings.TrimSuffix(p.labels[0], "*"))
 			}
 		}
-		if x.refuse != "" && (x.types != nil || x.components != nil || x.limits != noLimits || x.terms != nil) {
-			add(x, "it refuses every new reservation, so sliver_types, components, nodes, cores, disk and terms have no effect")
+		if x.refuse != "" && (x.types != nil || x.components != nil || x.limits != noLimits || x.ahead != nil || x.terms != nil) {
+			add(x, "it refuses every new reservation, so sliver_types, components, nodes, cores, disk, ahead and terms have no effect")
 		}
 		for i, takers := range [...][]string{1: site.Cores, site.Disk} { // i is the index in counted; each type takes a node
 			if i == 0 || x.limits[i] == boundless || slices.ContainsFunc(takers, x.allowsType) {
@@ -134,6 +134,7 @@ func (x *Rule) sentences() []string {
 		for i, c := range counted {
 			all = append(all, x.limits[i].sentences(c.one)...)
 		}
+		all = append(all, x.ahead.sentences()...)
 	}
 	for _, l := range []struct {
 		text string
@@ -209,8 +210,8 @@ func (r *Rules) Full(user, slice urn.URN, current Held) string {
 		if slice.IsZero() { // the slice and its project are unknown
 			m.slice, m.project = unlimited, unlimited
 		}
-		if err := p.checkLimit(current, i, m, 1); err != nil {
-			return err.Error()
+		if e := p.excess(&current, i, m, 1); e != nil {
+			return p.refuse(e, time.Time{}).Error()
 		}
 	}
 	return ""

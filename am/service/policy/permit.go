@@ -87,8 +87,8 @@ func (p *Permit) CheckUser() error {
 	switch {
 	case x.Name == "" && x.refuse != "":
 		in := ""
-		if p.slice.Authority != "" {
-			in = " in project " + p.slice.Authority
+		if project := am.ProjectOf(p.slice); project != "" {
+			in = " in project " + project
 		}
 		return x.refusal("%s matches no rule of this site%s, so nothing is available to them; %s", p.user, in, x.refuse)
 	case x.refuse != "":
@@ -104,54 +104,123 @@ func (p *Permit) CheckUser() error {
 	return nil
 }
 
-// Within returns an *am.Error with code Refused if the sum of added and the held amounts exceeds a
-// limit of the rule. It calls held only if the rule has limits, and returns its error.
-func (p *Permit) Within(added Amount, held func(user, slice urn.URN) (Held, error)) error {
-	if p == nil || p.rule.limits == noLimits {
+// HasQuotas reports whether the rule limits what is held at one time.
+func (p *Permit) HasQuotas() bool { return p != nil && p.rule.limits != noLimits }
+
+// Within returns an *am.Error with code Refused if the sum of added and what is held at some instant exceeds a
+// limit of the rule. The error names the worst instant unless it is now; its LongestEnd is the first one, if something may be
+// added before it. Within calls held only if the rule has limits, and returns its error.
+func (p *Permit) Within(added Amount, held func(user, slice urn.URN) (*Timeline, error)) error {
+	if !p.HasQuotas() {
 		return nil
 	}
-	current, err := held(p.user, p.slice)
+	t, err := held(p.user, p.slice)
 	if err != nil {
 		return err
 	}
+	var worst *excess
+	var at, first time.Time
+	for i := range t.instants {
+		x := &t.instants[i]
+		e := p.firstExcess(&x.held, added)
+		if e == nil {
+			continue
+		}
+		if worst == nil && i > 0 {
+			first = x.at
+		}
+		if worst == nil || e.has-e.most > worst.has-worst.most {
+			worst, at = e, x.at
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	if !at.After(t.now) {
+		at = time.Time{}
+	}
+	refused := p.refuse(worst, at)
+	refused.LongestEnd = first
+	return refused
+}
+
+// Until returns until, or an earlier time if a limit of the rule is exceeded then because the hold h is prolonged. limit names the rule.
+// It ignores what exceeds a limit without slivers that have not begun: a rule that was changed takes nothing from those who
+// hold more.
+func (p *Permit) Until(t *Timeline, h *am.Hold, until time.Time) (at time.Time, limit string) {
+	for i := range t.instants {
+		x := &t.instants[i]
+		if i+1 < len(t.instants) && !t.instants[i+1].at.After(h.Until) || x.ahead == 0 && h.From.IsZero() {
+			continue
+		}
+		if at = x.at; at.Before(h.Until) {
+			at = h.Until
+		}
+		if !at.Before(until) {
+			break
+		}
+		if e := p.firstExcess(&x.held, Amount{1, h.Amount.Cores, h.Amount.Disk}); e != nil {
+			return at, p.rule.withHint(fmt.Sprintf("%s, which allows at most %s for %s %s at one time; %s are reserved from then on", p.rule, plural(e.most, e.unit), e.kind, e.name, count(e.has, e.unit)))
+		}
+	}
+	return until, ""
+}
+
+// excess is a limit that an amount exceeds, beside what is held.
+type excess struct {
+	unit             string // of the resource, as in counted
+	kind, name       string // of what has the limit
+	most, has, added int64
+}
+
+// firstExcess returns the excess for the first resource of which added is too much; nil for none.
+func (p *Permit) firstExcess(current *Held, added Amount) *excess {
 	for i, c := range counted {
 		if n := c.of(added); n > 0 {
-			if err := p.checkLimit(current, i, p.rule.limits[i], n); err != nil {
-				return err
+			if e := p.excess(current, i, p.rule.limits[i], n); e != nil {
+				return e
 			}
 		}
 	}
 	return nil
 }
 
-// checkLimit returns a refusal if added units of the resource counted[i] would exceed a limit of m.
-func (p *Permit) checkLimit(current Held, i int, m maxima, added int64) error {
-	what, of := counted[i].one, counted[i].of
+// excess returns the first limit of m that added units of the resource counted[i] exceed; nil for none.
+func (p *Permit) excess(current *Held, i int, m maxima, added int64) *excess {
+	of := counted[i].of
 	for _, l := range [...]struct {
 		kind, name string
 		most, has  int64
 	}{
 		{urn.Slice, p.slice.Name, m.slice, of(current.Slice)},
 		{urn.User, p.user.Name, m.user, of(current.User)},
-		{"project", p.slice.Authority, m.project, of(current.Project)},
+		{"project", am.ProjectOf(p.slice), m.project, of(current.Project)},
 	} {
-		if l.most == unlimited || l.has+added <= l.most {
-			continue
+		if l.most != unlimited && l.has+added > l.most {
+			return &excess{counted[i].one, l.kind, l.name, l.most, l.has, added}
 		}
-		remedy := "release some first"
-		switch left := l.most - l.has; {
-		case l.most == 0:
-			remedy = "it allows none"
-		case left > 0:
-			remedy = fmt.Sprintf("request at most %s, or release some first", count(left, what))
-		}
-		if p.rule.says == "" {
-			remedy += "; operators set the limit in " + p.rule.file
-		}
-		return p.rule.refusal("%s allows at most %s for %s %s at one time; %s more, with %s already held, are too many: %s",
-			p.rule, plural(l.most, what), l.kind, l.name, count(added, what), count(l.has, what), remedy)
 	}
 	return nil
+}
+
+// refuse returns the refusal of an excess at the time at; zero for now.
+func (p *Permit) refuse(e *excess, at time.Time) *am.Error {
+	remedy := "release some first"
+	switch left := e.most - e.has; {
+	case e.most == 0:
+		remedy = "it allows none"
+	case left > 0:
+		remedy = fmt.Sprintf("request at most %s, or release some first", count(left, e.unit))
+	}
+	if p.rule.says == "" {
+		remedy += "; operators set the limit in " + p.rule.file
+	}
+	held := "already held"
+	if !at.IsZero() {
+		held = "held at " + display.Time(at)
+	}
+	return p.rule.refusal("%s allows at most %s for %s %s at one time; %s more, with %s %s, are too many: %s",
+		p.rule, plural(e.most, e.unit), e.kind, e.name, count(e.added, e.unit), count(e.has, e.unit), held, remedy)
 }
 
 // Components returns the indexes of the allowed components in ascending order, and the text of a
@@ -173,19 +242,19 @@ func (p *Permit) SliverTypes() (list []string, refusal string) {
 }
 
 // First returns the end of the lease that Provision gives to a sliver: end, or an earlier time if
-// the rule limits the lease. created is the time of the sliver's reservation.
-func (p *Permit) First(now, created, end time.Time) time.Time {
+// the rule limits the lease. start is am.Sliver.Start.
+func (p *Permit) First(now, start, end time.Time) time.Time {
 	if p == nil {
 		return end
 	}
 	end = earlierEnd(end, now, p.rule.lease.first)
-	return earlierEnd(end, created, p.rule.lease.longest)
+	return earlierEnd(end, start, p.rule.lease.longest)
 }
 
 // Latest returns the latest end that a lease can get if it is renewed now: end, or an earlier
 // time if the rule limits the lease. It also returns a text that says what limits the lease: a
 // text about the rule, or the argument limit unchanged.
-func (p *Permit) Latest(now, created, end time.Time, limit string) (time.Time, string) {
+func (p *Permit) Latest(now, start, end time.Time, limit string) (time.Time, string) {
 	if p == nil {
 		return end, limit
 	}
@@ -193,7 +262,7 @@ func (p *Permit) Latest(now, created, end time.Time, limit string) (time.Time, s
 	if at := earlierEnd(end, now, l.renew); at.Before(end) {
 		end, limit = at, p.rule.withHint(fmt.Sprintf("%s, which limits renewals to %s from now", p.rule, formatDuration(l.renew)))
 	}
-	if at := earlierEnd(end, created, l.longest); at.Before(end) {
+	if at := earlierEnd(end, start, l.longest); at.Before(end) {
 		end, limit = at, p.rule.withHint(fmt.Sprintf("%s, which limits the life of slivers to %s in all", p.rule, formatDuration(l.longest)))
 	}
 	return end, limit
@@ -202,11 +271,11 @@ func (p *Permit) Latest(now, created, end time.Time, limit string) (time.Time, s
 // CheckLife refuses a new lease for a sliver that has reached the longest life that the rule allows.
 // The error is an *am.Error with code Refused.
 func (p *Permit) CheckLife(now time.Time, x *am.Sliver) error {
-	if p == nil || p.rule.lease.longest == 0 || x.Created.Add(p.rule.lease.longest).Truncate(time.Second).After(now) {
+	if p == nil || p.rule.lease.longest == 0 || x.Start().Add(p.rule.lease.longest).Truncate(time.Second).After(now) {
 		return nil
 	}
-	return p.rule.refusal("sliver %s was reserved at %s, and %s allows no sliver to live longer than %s; delete it and request a new one",
-		x.URN, x.Created.Format(time.RFC3339), p.rule, formatDuration(p.rule.lease.longest)).About(x.URN)
+	return p.rule.refusal("sliver %s began at %s, and %s allows no sliver to live longer than %s; delete it and request a new one",
+		x.URN, x.Start().Format(time.RFC3339), p.rule, formatDuration(p.rule.lease.longest)).About(x.URN)
 }
 
 // earlierEnd returns the earlier of end and from plus d. A zero d limits nothing.

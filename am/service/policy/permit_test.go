@@ -24,10 +24,10 @@ func holding(user, slice urn.URN, n int, cores int64) []am.Sliver {
 }
 
 // heldBy returns what users and slices hold of these slivers.
-func heldBy(slivers ...am.Sliver) func(user, slice urn.URN) (Held, error) {
-	return func(user, slice urn.URN) (Held, error) {
+func heldBy(slivers ...am.Sliver) func(user, slice urn.URN) (*Timeline, error) {
+	return func(user, slice urn.URN) (*Timeline, error) {
 		now := time.Now()
-		return calendarOf(slivers...).Held(user, slice, now, time.Time{}, now)
+		return calendarOf(slivers...).Timeline(user, slice, now, time.Time{}, now)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 
 func TestWithinReadsHoldingsOnlyForLimits(t *testing.T) {
 	damaged := errors.New("damaged")
-	held := func(urn.URN, urn.URN) (Held, error) { return Held{}, damaged }
+	held := func(urn.URN, urn.URN) (*Timeline, error) { return nil, damaged }
 	for rules, want := range map[string]error{"": nil, ", nodes: {user: 6}": damaged} {
 		p := New(load(t, "rules: [{name: few"+rules+"}]", ""))
 		if err := p.For(student("alice"), sliceURN("x", "y")).Within(Amount{Nodes: 1}, held); err != want {

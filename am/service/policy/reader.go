@@ -67,7 +67,7 @@ func (r *reader) rules(n *yaml.Node, rules *Rules) {
 	}
 }
 
-var ruleKeys = []string{"name", "who", "projects", "sliver_types", "components", "nodes", "cores", "disk", "lease", "refuse", "says", "terms"}
+var ruleKeys = []string{"name", "who", "projects", "sliver_types", "components", "nodes", "cores", "disk", "ahead", "lease", "refuse", "says", "terms"}
 
 // rule reads one rule. It also adds to rules the remarks on its components, and the file of its terms.
 func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
@@ -95,6 +95,9 @@ func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
 					x.limits[i] = r.maxima(n, key, read)
 				}
 			}
+		case "ahead":
+			x.ahead = &aheadLimit{unlimited, unlimited}
+			r.Keys(n, key, yamlfile.Into("windows", &x.ahead.windows, r.Whole), yamlfile.Into("node_hours", &x.ahead.hours, r.Whole))
 		case "lease":
 			x.lease = r.lease(n)
 		case "refuse":

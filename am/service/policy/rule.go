@@ -3,6 +3,7 @@ package policy
 import (
 	"time"
 
+	"patchbay/am"
 	"patchbay/am/urn"
 	"patchbay/schemas/yamlfile"
 )
@@ -30,6 +31,7 @@ type Rule struct {
 	types               []string      // names of sliver types; nil: all
 	components          *componentSet // nil: all
 	limits              [len(counted)]maxima
+	ahead               *aheadLimit // nil: no limits
 	lease               lease
 	refuse              string // the text of the refusal; "" if the rule does not refuse all
 	says                string // text added to refusals
@@ -86,7 +88,7 @@ func (r *Rules) find(user, slice urn.URN) *Rule {
 	if r == nil {
 		return nil
 	}
-	who, project := nameOf(user.Authority, user.Name), nameOf(slice.Authority, "")
+	who, project := nameOf(user.Authority, user.Name), nameOf(am.ProjectOf(slice), "")
 	for _, x := range r.list {
 		if x.matches(user.Type, &who, &project) {
 			return x
