@@ -1,7 +1,6 @@
 package binder
 
 import (
-	"slices"
 	"time"
 
 	"patchbay/am"
@@ -38,12 +37,18 @@ func (p *peaks) isEmpty() bool { return len(p.components)+len(p.ports) == 0 }
 
 // lowerToPeaks replaces the sums for the resources in p by the most that is held at one time.
 func (x *occupancy) lowerToPeaks(p *peaks, v *View, until time.Time, mine am.Hash) error {
+	for c := range p.components {
+		p.components[c] = make([]am.Hold, 0, x.usage[c.Index].slivers)
+	}
+	for i := range p.ports {
+		p.ports[i] = make([]am.Hold, 0, x.network.ports[i.Index].users)
+	}
 	err := v.Calendar(func(h *am.Hold) bool {
 		if !h.Overlaps(p.from, until, v.Now) {
 			return true
 		}
 		kept := *h // h and its list are used again for the next hold
-		kept.Interfaces = slices.Clone(h.Interfaces)
+		kept.Interfaces = nil
 		c := x.componentOf(h)
 		if list, ok := p.components[c]; ok {
 			p.components[c] = append(list, kept)
@@ -51,9 +56,8 @@ func (x *occupancy) lowerToPeaks(p *peaks, v *View, until time.Time, mine am.Has
 		for i := range h.Interfaces {
 			port := x.interfaceOf(&h.Interfaces[i], c)
 			if list, ok := p.ports[port]; ok {
-				one := kept
-				one.Interfaces = kept.Interfaces[i : i+1]
-				p.ports[port] = append(list, one)
+				kept.Interfaces = []am.InterfaceHold{h.Interfaces[i]}
+				p.ports[port] = append(list, kept)
 			}
 		}
 		return true

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+// BenchmarkAllocateBesideWindows reserves a node on a site of 10,000 components beside reservations that begin later,
+// and reports the longest decision.
+func BenchmarkAllocateBesideWindows(b *testing.B) {
+	const inventory = "provider: simulated\nimages: [{name: debian}]\nsliver_types: [{name: pc, images: [debian], default_image: debian}, {name: vm, images: [debian], default_image: debian}]\ndefault_sliver_type: pc\ncomponents:\n" +
+		"  - {names: pc1..pc9000, exclusive: true, sliver_types: [pc]}\n  - {names: h1..h1000, exclusive: false, sliver_types: [vm], capacity: {slots: 10}}\n"
+	for _, tt := range []struct {
+		name    string
+		windows int
+		place   func(i int) (component string, from, length time.Duration)
+	}{
+		{"none", 0, nil},
+		{"half of the site in two days", 5_000, func(i int) (string, time.Duration, time.Duration) {
+			return fmt.Sprint("pc", 2*i%9000+1), 48 * time.Hour, 24 * time.Hour
+		}},
+		{"half of the site in an hour", 5_000, func(i int) (string, time.Duration, time.Duration) {
+			return fmt.Sprint("pc", 2*i%9000+1), time.Hour, 24 * time.Hour
+		}},
+		{"20,000 small ones on ten nodes", 20_000, func(i int) (string, time.Duration, time.Duration) {
+			return fmt.Sprint("pc", i%10+1), time.Hour + time.Duration(i/10)*time.Minute, time.Minute
+		}},
+		{"20,000 small ones on a host", 20_000, func(i int) (string, time.Duration, time.Duration) {
+			return "h1", time.Hour + time.Duration(i/10)*time.Minute, time.Minute
+		}},
+	} {
+		for _, window := range [][2]time.Duration{{0, 24 * time.Hour}, {0, 29 * 24 * time.Hour}, {50 * time.Hour, 20 * 24 * time.Hour}} {
+			b.Run(fmt.Sprintf("%s, from %s until %s", tt.name, window[0], window[1]), func(b *testing.B) {
+				s := setting{inventory: inventory}.site(b)
+				var all []am.Sliver
+				for i := range tt.windows {
+					name, from, length := tt.place(i)
+					c, _ := s.inventory.ComponentNamed(name)
+					begins := s.clock().Add(from).Truncate(time.Second)
+					all = append(all, am.Sliver{
+						URN: urn.URN{Authority: "example.org", Type: urn.Sliver, Name: fmt.Sprint(i)}, Slice: urn.URN{Authority: "example.org:other", Type: urn.Slice, Name: fmt.Sprint(i % 1000)},
+						ClientID: fmt.Sprint(i), Component: c.URN, ComponentName: c.Name, Provider: c.Provider, SliverType: c.SliverTypes[0].Name, Exclusive: c.Exclusive, Amount: c.SliverTypes[0].Needs,
+						Status: am.Status{Allocation: am.Allocated, Operational: am.PendingAllocation}, Created: s.clock(), Begins: begins, Ends: begins.Add(length), Expires: begins.Add(length),
+					})
+				}
+				for part := range slices.Chunk(all, 100) {
+					err := s.store.Commit(b.Context(), func(*store.View) (cs store.ChangeSet, err error) {
+						for _, x := range part {
+							cs.PutSliver(x)
+						}
+						return cs, nil
+					})
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+				alice := s.user("alice").own("mine", 30*24*time.Hour)
+				for b.Loop() {
+					alice.call("Allocate", alice.slice, creds(alice.cred), request(`<node client_id="a" exclusive="true"/><node client_id="b" exclusive="false"><sliver_type name="vm"/></node>`),
+						opts(opt("geni_start_time", FormatTime(s.clock().Add(window[0]))), opt("geni_end_time", FormatTime(s.clock().Add(window[1]))))).want(b, "Allocate", am.Success)
+					b.StopTimer()
+					alice.call("Delete", strs(alice.slice), creds(alice.cred), opts()).want(b, "Delete", am.Success)
+					s.settle()
+					b.StartTimer()
+				}
+				b.ReportMetric(float64(s.store.LongestDecision().Microseconds())/1000, "longest-ms")
+			})
+		}
+	}
+}
