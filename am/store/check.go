@@ -121,7 +121,7 @@ func (r *Report) checkAll(rd reader) (err error) {
 	v := &View{r: rd}
 	r.Site, r.Revision = string(rd.get(metaBucket, []byte(siteName))), v.Revision()
 	r.Records = map[Kind]int{}
-	x := &checker{Report: r, v: v, indexed: map[string]bool{}, entries: map[string]string{}, holders: map[string]holder{}}
+	x := &checker{Report: r, v: v, indexed: map[string]bool{}, entries: map[string]string{}, holders: map[string][]holder{}}
 	records(x, Slices, func(id string, s *am.Slice) { x.checkName(Slices, id, s.URN.Key()) })
 	records(x, Documents, func(id string, d *am.Document) { x.checkName(Documents, id, d.ID) })
 	records(x, Slivers, x.sliver)

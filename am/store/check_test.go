@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"patchbay/am"
 )
@@ -58,7 +59,7 @@ func TestCheckFindsNothing(t *testing.T) {
 	if r.Site != sampleSite || r.Schema != schemaVersion || r.Revision == 0 || r.Size == 0 || r.Stale {
 		t.Errorf("the report is %+v", r)
 	}
-	for k, n := range map[Kind]int{Slices: 3, Slivers: 8, Documents: 3, Tasks: 3, Journal: 4, Changes: 0} {
+	for k, n := range map[Kind]int{Slices: 3, Slivers: 11, Documents: 3, Tasks: 3, Journal: 4, Changes: 0} {
 		if r.Records[k] != n {
 			t.Errorf("%d %s, want %d", r.Records[k], k, n)
 		}
@@ -79,7 +80,7 @@ func TestCheckFindsNothing(t *testing.T) {
 	if _, err := Check(path); !errors.Is(err, ErrLocked) {
 		t.Errorf("of an open one: %v", err)
 	}
-	if r, err := s.Check(); err != nil || r.Err() != nil || r.Records[Slivers] != 8 {
+	if r, err := s.Check(); err != nil || r.Err() != nil || r.Records[Slivers] != 11 {
 		t.Errorf("by the one that has it open: %v, %+v", err, r)
 	}
 }
@@ -99,6 +100,9 @@ func TestCheckFinds(t *testing.T) {
 	index := sliceIndexKey(first.Slice.Key(), first.URN.Key())
 	hold := am.HoldOf(&first)
 	key := calendarKey(&hold)
+	waiting := x.slivers[8]
+	early := x.slivers[9] // of another slice; it begins when waiting ends
+	early.Begins = early.Begins.Add(-time.Second)
 	for _, tt := range []struct {
 		rule   string
 		ops    []op
@@ -128,6 +132,9 @@ func TestCheckFinds(t *testing.T) {
 		{"an index too few", []op{{bySlice, index, nil}}, bySlice, "missing"},
 		{"an end too many", []op{{byExpiry, expiryKey(noon, "x"), []byte{}}}, byExpiry, "no record"},
 		{"an end too few", []op{{byExpiry, expiryKey(first.Expires, first.URN.Key()), nil}}, byExpiry, "missing"},
+		{"a start too many", []op{{byStart, startKey(noon, "c", "x"), []byte{}}}, byStart, "no record"},
+		{"a start too few", []op{{byStart, startKey(waiting.Begins, waiting.Component.Key(), waiting.URN.Key()), nil}}, byStart, "missing"},
+		{"reservations that overlap", []op{record(SliverKey(early.URN), early)}, "slivers", "at the same time"},
 		{"a hold too many", []op{{calendarBucket, []byte("x"), []byte{}}}, calendarBucket, "no sliver"},
 		{"a hold too few", []op{{calendarBucket, key, nil}}, calendarBucket, "missing"},
 		{"a hold that differs", []op{{calendarBucket, key, calendarValue(key, &am.Hold{})}}, calendarBucket, "differs"},

@@ -18,14 +18,24 @@ type checker struct {
 	indexed map[string]bool
 	// entries contains the entries of the calendar that the slivers need.
 	entries map[string]string
-	// holders maps each held component to its holder.
-	holders map[string]holder
+	// holders maps each held component to the slivers that hold it.
+	holders map[string][]holder
 }
 
-// holder is a slice that holds a component, with one of the slice's slivers on it.
+// holder is a sliver that holds a component. from is zero if it has begun.
 type holder struct {
 	slice, sliver string
-	alone         bool // one of the slice's slivers on the component is exclusive
+	exclusive     bool
+	from, until   time.Time
+}
+
+// collides reports whether two slivers of different slices hold a component at once, although one of them is exclusive. A
+// sliver that has begun may hold it beyond the start of another, which then waits.
+func (h *holder) collides(o *holder) bool {
+	if h.slice == o.slice || !h.exclusive && !o.exclusive || h.from.IsZero() != o.from.IsZero() {
+		return false
+	}
+	return h.from.IsZero() || h.from.Before(o.until) && o.from.Before(h.until)
 }
 
 // checkName checks that a record is stored under its own name.
@@ -35,8 +45,8 @@ func (x *checker) checkName(k Kind, id, name string) {
 	}
 }
 
-// sliver checks that the sliver's slice and request exist. If a sliver on the component is
-// exclusive, all slivers on it must belong to one slice. The method also records the index entries
+// sliver checks that the sliver's slice and request exist. While a sliver holds the component
+// exclusively, all slivers on it must belong to one slice. The method also records the index entries
 // that the sliver needs.
 func (x *checker) sliver(id string, s *am.Sliver) {
 	x.checkName(Slivers, id, s.URN.Key())
@@ -56,17 +66,14 @@ func (x *checker) sliver(id string, s *am.Sliver) {
 	hold := am.HoldOf(s)
 	key := calendarKey(&hold)
 	x.entries[string(key)] = string(calendarValue(key, &hold))
-	component, slice := s.Component.Key(), s.Slice.Key()
-	h, held := x.holders[component]
-	switch {
-	case !held:
-		x.holders[component] = holder{slice, id, s.Exclusive}
-	case h.slice != slice && (h.alone || s.Exclusive):
-		x.add(string(Slivers), id, "it is on %s, which %s of another slice holds too, although one of the two slices holds it exclusively", s.Component, h.sliver)
-	case s.Exclusive:
-		h.alone = true
-		x.holders[component] = h
+	component, h := s.Component.Key(), holder{s.Slice.Key(), id, s.Exclusive, hold.From, hold.Until}
+	for _, o := range x.holders[component] {
+		if h.collides(&o) {
+			x.add(string(Slivers), id, "it is on %s, which %s of another slice holds at the same time, although one of the two holds it exclusively", s.Component, o.sliver)
+			break
+		}
 	}
+	x.holders[component] = append(x.holders[component], h)
 }
 
 // task checks a task's record: its sliver must exist, and the task's generation must not be

@@ -93,7 +93,7 @@ var books = []book{
 	}},
 	{"a file of an older schema", func(t *testing.T, path string) []byte { return old(t, schemaVersion-1, path) }, func(t *testing.T, s *Store) {
 		err := s.Read(func(v *View) error {
-			for _, x := range sampleRecords().slivers {
+			for _, x := range sampleOf(schemaVersion - 1).slivers {
 				if _, _, err := v.Sliver(x.URN); err != nil {
 					return fmt.Errorf("%s: %w", x.URN, err)
 				}

@@ -20,7 +20,7 @@ import (
 const sampleSite = "example.org"
 
 // sample has the records of the stores in testdata/schemaN.db.gz. Never change it: files
-// of earlier versions are compared with it.
+// of earlier versions are compared with it, see sampleOf.
 type sample struct {
 	slices    []am.Slice
 	slivers   []am.Sliver
@@ -58,6 +58,10 @@ func sampleRecords() sample {
 		{Allocation: am.Provisioned, Operational: am.Failed},
 		{Allocation: am.Unallocated, Operational: am.Ready},
 		{Allocation: am.Provisioned, Operational: am.Ready}, // frozen
+		// Since startSchema:
+		{Allocation: am.Allocated, Operational: am.PendingAllocation}, // begins later
+		{Allocation: am.Allocated, Operational: am.PendingAllocation}, // begins when the one before ends, by itself
+		{Allocation: am.Provisioned, Operational: am.Ready},           // has begun
 	} {
 		slice := x.slices[i%2]
 		if i == 7 {
@@ -86,6 +90,14 @@ func sampleRecords() sample {
 			}
 		case 5:
 			s.Error = "the machine does not answer"
+		case 8, 9:
+			s.Component, s.Asked = componentURN("pc1"), true // which is held until then
+			s.Begins, s.Ends = noon.Add(time.Duration(24+6*(i-8))*time.Hour), noon.Add(time.Duration(30+6*(i-8))*time.Hour)
+			if s.Expires = s.Begins.Add(30 * time.Minute); i == 9 {
+				s.Expires, s.AutoProvision, s.Desired.Accounts = s.Ends, true, x.slivers[4].Desired.Accounts
+			}
+		case 10:
+			s.Begins, s.Ends, s.Expires, s.Begun = noon.Add(-time.Hour), noon.Add(20*time.Hour), noon.Add(20*time.Hour), true
 		}
 		x.slivers = append(x.slivers, s)
 		switch i {
