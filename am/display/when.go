@@ -77,7 +77,7 @@ func Local(t time.Time) string { return t.Format("2006-01-02 15:04 MST") }
 
 // LocalAndUTC formats a time in its zone and in UTC.
 func LocalAndUTC(t time.Time) string {
-	if t.Location() == time.UTC {
+	if name, _ := t.Zone(); name == "UTC" {
 		return Time(t)
 	}
 	return Local(t) + " (" + Time(t) + ")"

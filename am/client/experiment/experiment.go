@@ -34,6 +34,9 @@ type Experiment struct {
 	Credentials []client.Credential
 	// Users get accounts on the nodes.
 	Users []client.User
+	// Start, if it is not zero, is the time at which what Allocate reserves begins. Then the aggregate provisions
+	// and starts it by itself, with accounts for Users.
+	Start time.Time
 	// Progress is called when a phase begins, and then with the slivers of each
 	// answer while it lasts.
 	Progress func(Phase, []client.Sliver)
@@ -110,7 +113,10 @@ func (e *Experiment) Preview(ctx context.Context, p Plan, request *rspec.Request
 // allocation returns the request and the options of Allocate for a plan; "" if Allocate has nothing
 // to do.
 func (e *Experiment) allocation(p Plan, request *rspec.Request, end time.Time) (string, client.Options, error) {
-	o := client.Options{End: end}
+	o := client.Options{Start: e.Start, End: end}
+	if !e.Start.IsZero() {
+		o.AtStart, o.Users = true, e.Users
+	}
 	switch {
 	case e.Changes(p):
 		o.Change = true

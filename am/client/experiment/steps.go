@@ -173,8 +173,8 @@ func ShortData(url string) string {
 // EarliestEnd returns the end of the lease that ends first.
 func EarliestEnd(list []client.Sliver) (end time.Time) {
 	for _, s := range list {
-		if end.IsZero() || s.Expires.Before(end) {
-			end = s.Expires
+		if end.IsZero() || s.LeaseEnd().Before(end) {
+			end = s.LeaseEnd()
 		}
 	}
 	return end
@@ -183,8 +183,8 @@ func EarliestEnd(list []client.Sliver) (end time.Time) {
 // LatestEnd returns the end of the lease that ends last.
 func LatestEnd(list []client.Sliver) (end time.Time) {
 	for _, s := range list {
-		if s.Expires.After(end) {
-			end = s.Expires
+		if s.LeaseEnd().After(end) {
+			end = s.LeaseEnd()
 		}
 	}
 	return end

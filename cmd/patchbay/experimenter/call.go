@@ -48,7 +48,8 @@ site that "patchbay up" created.
                                         or a blueprint; - is standard input
   Provision [SLIVER …]                  create it; without SLIVER, the whole slice
   Status, Describe [SLIVER …]
-  Renew TIME [SLIVER …]                 2026-12-24T18:00:00Z, 2026-12-24 (its last second
+  Renew TIME [SLIVER …]                 "2026-12-24 18:00" in your time zone,
+                                        2026-12-24T17:00:00Z, 2026-12-24 (its last second
                                         in UTC), or 2h from now
   start, stop, restart [SLIVER …]       switch nodes on or off
   update_users [SLIVER …]               change the accounts on existing nodes; see --login
@@ -71,6 +72,9 @@ Methods of version 2 (--api-version 2, or a URL that ends in /am/2.0) concern wh
   RenewSliver TIME
   DeleteSliver
   Shutdown
+
+--start and --end reserve for later: Allocate and CreateSliver. Renew --end moves the end of
+a reservation that has not begun.
 
 For any other method, arguments are sent as given: as text or as a JSON value.
 
@@ -108,6 +112,7 @@ type callOptions struct {
 	JSON        bool
 	URNs        bool
 	Wait        bool
+	Start, End  string
 	Yes         bool
 	Timeout     time.Duration
 
@@ -135,6 +140,8 @@ func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Raw, "raw", false, "print the XML of the answer unchanged")
 	fs.BoolVar(&o.JSON, "json", false, "print the whole answer as JSON")
 	fs.BoolVar(&o.URNs, "urns", false, "show URNs, and states in the words of the API")
+	fs.StringVar(&o.Start, "start", "", "reserve for later: the TIME of the start (option geni_start_time)")
+	fs.StringVar(&o.End, "end", "", "the TIME of the end (option geni_end_time); a duration counts from --start")
 	fs.BoolVar(&o.Wait, "wait", false, "wait until the nodes are in the resulting state")
 	fs.BoolVar(&o.Yes, "yes", false, "do not ask before Delete of a whole slice and Shutdown")
 	fs.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long to wait for the answer; if given, also the limit of --wait")
@@ -291,7 +298,7 @@ func (o *callOptions) request(paths []string) (*callRequest, error) {
 	if err := o.addLogins(me, paths); err != nil {
 		return nil, err
 	}
-	r := &callRequest{api: o.API, method: o.method, args: o.args, options: o.Options, me: me, now: time.Now()}
+	r := &callRequest{api: o.API, method: o.method, args: o.args, options: o.Options, start: o.Start, end: o.End, me: me, now: time.Now()}
 	if o.Slice == "" && r.needsSlice() {
 		return r, me.SetOnlySlice()
 	}

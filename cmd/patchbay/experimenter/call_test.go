@@ -105,7 +105,7 @@ func TestCallParametersByMethod(t *testing.T) {
 		{"SliceMissing", "", "Status", "", "the slice is missing"},
 		{"RequestMissing", "s1", "Allocate", "", "the file with the request is missing"},
 		{"RequestUnreadable", "s1", "Allocate " + dir + "/nothing", "", "cannot read the request"},
-		{"TimeIsNonsense", "s1", "Renew soon", "", "neither a time"},
+		{"TimeIsNonsense", "s1", "Renew soon", "", "is not a time"},
 		{"TooManyArguments", "s1", "Shutdown now", "", `"now" is one argument too many`},
 		{"OptionWithoutValue", "s1", "Status", "geni_x", "is not NAME=VALUE"},
 		{"OptionIsBrokenJSON", "s1", "Status", "x={", "looks like JSON"},

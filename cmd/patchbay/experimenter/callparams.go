@@ -27,8 +27,10 @@ type callRequest struct {
 	method  string
 	args    []string
 	options []string
-	me      *session.Caller
-	now     time.Time
+	// start and end are the values of --start and --end.
+	start, end string
+	me         *session.Caller
+	now        time.Time
 	// compile returns the request for the text of a file, which may be a source.
 	compile func(file string, text []byte) ([]byte, error)
 }
@@ -52,18 +54,18 @@ var shapes = map[int]map[string]shape{
 		"GetVersion":               {params: "O"},
 		"ListResources":            {params: "CO", format: true, options: "geni_available geni_compressed geni_rspec_version"},
 		"Describe":                 {params: "uCO", format: true, options: "geni_best_effort geni_compressed geni_rspec_version"},
-		"Allocate":                 {params: "sCrO", options: "geni_end_time geni_start_time"},
-		"Provision":                {params: "uCO", format: true, users: true, options: "geni_best_effort geni_end_time geni_rspec_version geni_users"},
+		"Allocate":                 {params: "sCrO", options: "geni_end_time geni_start_time geni_users patchbay_change patchbay_preview patchbay_provision_at_start"},
+		"Provision":                {params: "uCO", format: true, users: true, options: "geni_best_effort geni_end_time geni_rspec_version geni_users patchbay_provision_at_start"},
 		"Status":                   {params: "uCO", options: "geni_best_effort"},
 		"PerformOperationalAction": {params: "uCaO", options: "geni_best_effort geni_users"},
-		"Renew":                    {params: "uCtO", options: "geni_best_effort geni_extend_alap"},
+		"Renew":                    {params: "uCtO", options: "geni_best_effort geni_end_time geni_extend_alap"},
 		"Delete":                   {params: "uCO", options: "geni_best_effort"},
 		"Shutdown":                 {params: "sCO"},
 	},
 	2: {
 		"GetVersion":    {params: "O"},
 		"ListResources": {params: "CO", format: true, options: "geni_available geni_compressed geni_rspec_version geni_slice_urn"},
-		"CreateSliver":  {params: "sCrkO", options: "geni_end_time"},
+		"CreateSliver":  {params: "sCrkO", options: "geni_end_time geni_start_time"},
 		"SliverStatus":  {params: "sCO"},
 		"RenewSliver":   {params: "sCtO", options: "geni_extend_alap"},
 		"DeleteSliver":  {params: "sCO"},
@@ -265,13 +267,31 @@ func (r *callRequest) time(text string) (string, error) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return client.Time(day.AddDate(0, 0, 1).Add(-time.Second)), nil
 	}
-	if d, err := display.ParseDuration(strings.TrimPrefix(text, "+")); err == nil {
-		return client.Time(r.now.Add(d)), nil
+	t, err := display.ParseTime(text, r.now, r.now)
+	return client.Time(t), err
+}
+
+// addWindow adds the options for --start and --end. A duration in --end counts from the start.
+func (r *callRequest) addWindow(options xmlrpc.Struct) (xmlrpc.Struct, error) {
+	from := r.now
+	for _, f := range []struct{ flag, text, name string }{{"--start", r.start, "geni_start_time"}, {"--end", r.end, "geni_end_time"}} {
+		if f.text == "" {
+			continue
+		}
+		if sh, ok := shapes[r.api][r.method]; ok && !slices.Contains(strings.Fields(sh.options), f.name) {
+			return nil, fmt.Errorf("%s has no %s", r.method, f.flag)
+		}
+		if _, twice := options.Get(f.name); twice {
+			return nil, fmt.Errorf("%s and --option %s set the same; give one", f.flag, f.name)
+		}
+		t, err := display.ParseTime(f.text, r.now, from)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.flag, err)
+		}
+		from = t
+		options = append(options, xmlrpc.Member{Name: f.name, Value: client.Time(t)})
 	}
-	if _, err := time.Parse(time.RFC3339, text); err != nil {
-		return "", fmt.Errorf("%q is neither a time like 2026-12-24T18:00:00Z, nor a day like 2026-12-24, nor a duration from now like 2h", text)
-	}
-	return text, nil
+	return options, nil
 }
 
 func (r *callRequest) optionStruct() (xmlrpc.Struct, error) {
@@ -289,6 +309,10 @@ func (r *callRequest) optionStruct() (xmlrpc.Struct, error) {
 			return nil, fmt.Errorf("--option %s is given twice", name)
 		}
 		options = append(options, xmlrpc.Member{Name: name, Value: v})
+	}
+	options, err := r.addWindow(options)
+	if err != nil {
+		return nil, err
 	}
 	if r.me.SpeakingFor != "" {
 		options = withDefault(options, "geni_speaking_for", r.me.SpeakingFor)

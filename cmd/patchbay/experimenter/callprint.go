@@ -130,7 +130,9 @@ var (
 		{"NODE", firstOf("geni_client_id", "geni_sliver_urn", "geni_urn")},
 		{"STATE", func(_ answer, s xmlrpc.Struct) string { return shortState(s) }},
 		{"ADDRESSES", answer.addresses},
-		{"UNTIL", answer.leaseEnd},
+		{"BEGINS", timeOf("geni_start_time")},
+		{"ENDS", timeOf("geni_end_time")},
+		{"UNTIL", timeOf("geni_expires")},
 		{"LOGIN", answer.login},
 		{"ERROR", firstOf("geni_error")},
 	}
@@ -140,6 +142,8 @@ var (
 		{"ALLOCATION", firstOf("geni_allocation_status")},
 		{"STATE", firstOf("geni_operational_status", "geni_status")},
 		{"ADDRESSES", answer.addresses},
+		{"BEGINS", firstOf("geni_start_time")},
+		{"ENDS", firstOf("geni_end_time")},
 		{"EXPIRES", firstOf("geni_expires")},
 		{"LOGIN", answer.login},
 		{"ERROR", firstOf("geni_error")},
@@ -157,13 +161,16 @@ func shortState(s xmlrpc.Struct) string {
 	return strings.TrimPrefix(state, "geni_")
 }
 
-func (a answer) leaseEnd(s xmlrpc.Struct) string {
-	text := memberText(s, "geni_expires")
-	at, err := display.ParseExpires(text)
-	if err != nil || a.now.IsZero() {
-		return text
+// timeOf returns the function of a column for the time that is the member of that name.
+func timeOf(name string) func(answer, xmlrpc.Struct) string {
+	return func(a answer, s xmlrpc.Struct) string {
+		text := memberText(s, name)
+		at, err := display.ParseExpires(text)
+		if err != nil || a.now.IsZero() {
+			return text
+		}
+		return command.TimeAndDistance(at, a.now)
 	}
-	return command.TimeAndDistance(at, a.now)
 }
 
 // login returns a command line, a remark or "".

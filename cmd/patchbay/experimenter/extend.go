@@ -4,19 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"patchbay/am"
+	"patchbay/am/client"
 	"patchbay/am/client/experiment"
 	"patchbay/am/display"
 	"patchbay/cmd/patchbay/command"
 )
 
 const extendLong = `Extend the leases of a slice: by a duration such as 2h, which is added to the end of the
-leases (up --for counts from now), or until a time such as 2026-12-24T18:00:00Z. If you
-have one experiment, SLICE may be omitted.`
+leases (up --for counts from now), or until a time such as "2026-12-24 18:00" in your time
+zone, or 2026-12-24T17:00:00Z. If you have one experiment, SLICE may be omitted. Of nodes
+that begin later, it moves the end, also to an earlier time after their start.`
 
 type extendOptions struct {
 	experimenterFlags
@@ -36,11 +40,10 @@ func (o *extendOptions) Validate(args []string) (err error) {
 		return errors.New("it takes [SLICE] and a duration or time, such as 2h")
 	}
 	text := args[len(args)-1]
-	if o.until, err = display.ParseExpires(text); err == nil {
-		return nil
-	}
-	if o.life, err = display.ParseDuration(text); err != nil {
-		return fmt.Errorf("%.40q is not a time; give a duration such as 2h or 3d, or a time such as 2026-12-24T18:00:00Z", text)
+	if o.life, err = display.ParseDuration(strings.TrimPrefix(text, "+")); err != nil {
+		now := time.Now()
+		o.until, err = display.ParseTime(text, now, now)
+		return err
 	}
 	if o.life == 0 {
 		return fmt.Errorf("%s does not extend a lease; give a duration such as 2h", text)
@@ -48,16 +51,16 @@ func (o *extendOptions) Validate(args []string) (err error) {
 	return nil
 }
 
-// end returns the requested end of leases whose latest end is current. It fails if the
-// leases would become shorter.
-func (o *extendOptions) end(current time.Time) (time.Time, error) {
+// end returns the requested end of leases whose latest end is current. It fails if leases
+// that have begun would become shorter.
+func (o *extendOptions) end(current time.Time, begun bool) (time.Time, error) {
 	if o.until.IsZero() {
 		if now := time.Now(); current.Before(now) {
 			current = now
 		}
 		return current.Add(o.life), nil
 	}
-	if o.until.Before(current) {
+	if begun && o.until.Before(current) {
 		return current, fmt.Errorf("its leases end at %s, which is later; nothing was changed", command.TimeAndDistance(current, time.Now()))
 	}
 	return o.until, nil
@@ -94,7 +97,8 @@ func (o *extendOptions) Run(ctx context.Context, c command.Console) error {
 	if err != nil {
 		return err
 	}
-	until, err := o.end(experiment.LatestEnd(a.Slivers))
+	wait := waiting(a.Slivers)
+	until, err := o.end(experiment.LatestEnd(a.Slivers), len(wait) < len(a.Slivers) || len(wait) == 0)
 	if err != nil {
 		return fmt.Errorf("slice %s: %w", o.slice, err)
 	}
@@ -102,7 +106,14 @@ func (o *extendOptions) Run(ctx context.Context, c command.Console) error {
 	if x, err = s.OpenSlice(ctx, o.slice, time.Until(until), false); err != nil {
 		return err
 	}
-	list, err := x.Renew(ctx, until)
+	renew := x.Renew
+	if i := slices.IndexFunc(wait, func(v client.Sliver) bool { return v.Expires.Before(v.Ends) }); i >= 0 { // for these, Renew moves the time until which they wait for Provision
+		renew = func(ctx context.Context, until time.Time) ([]client.Sliver, error) {
+			list, _, err := x.Client.Renew(ctx, []string{x.Slice}, x.Credentials, wait[i].Expires, client.Options{End: until})
+			return list, err
+		}
+	}
+	list, err := renew(ctx, until)
 	if e, ok := errors.AsType[*am.Error](err); ok {
 		return s.extendError(e, o.slice, experiment.LatestEnd(a.Slivers), until)
 	}
@@ -112,6 +123,11 @@ func (o *extendOptions) Run(ctx context.Context, c command.Console) error {
 	if _, err := x.Refresh(ctx); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.Out, "Slice %s: kept until %s.\n", o.slice, command.TimeAndDistance(experiment.EarliestEnd(list), time.Now()))
+	_, err = fmt.Fprintf(c.Out, "Slice %s: kept until %s.\n", o.slice, keptUntil(experiment.EarliestEnd(list)))
 	return err
+}
+
+// keptUntil returns a text such as "2026-12-04 09:00 CET (2026-12-04T08:00:00Z) in 3d".
+func keptUntil(end time.Time) string {
+	return display.LocalAndUTC(end.Local()) + " " + command.Distance(time.Until(end))
 }

@@ -98,7 +98,7 @@ func sshName(h experiment.Host) string {
 func untilOf(list []client.Sliver, h experiment.Host) string {
 	for _, v := range list {
 		if v.URN == h.Sliver || v.ClientID == h.Name {
-			return command.TimeAndDistance(v.Expires, time.Now())
+			return command.TimeAndDistance(v.LeaseEnd(), time.Now())
 		}
 	}
 	return ""

@@ -112,7 +112,7 @@ func (s *opened) findNode(ctx context.Context, name string) (h experiment.Host, 
 		return h, err
 	}
 	defer unlock()
-	empty, refreshErr := s.refreshAll(ctx)
+	empty, wait, refreshErr := s.refreshAll(ctx)
 	// Write ssh_config even without new manifests: a file that another person wrote could
 	// make ssh run any command.
 	if err := s.WriteSSH(); err != nil {
@@ -133,6 +133,8 @@ func (s *opened) findNode(ctx context.Context, name string) (h experiment.Host, 
 		return found[0], nil
 	case len(found) == 1 && found[0].Unsafe != "":
 		return h, fmt.Errorf("the manifest has an unsafe login for %s, %q; it is not used", name, found[0].Unsafe)
+	case len(found) == 1 && wait[found[0].Sliver] != "":
+		return h, fmt.Errorf("%s %s; before, there is nothing to log in to", name, wait[found[0].Sliver])
 	case len(found) == 1:
 		return h, errors.Join(fmt.Errorf("%s has no login yet; see: %s", name, s.Hint("status")), refreshErr)
 	case len(found) > 1:
@@ -144,8 +146,9 @@ func (s *opened) findNode(ctx context.Context, name string) (h experiment.Host, 
 }
 
 // refreshAll updates the stored manifests of all slices. It returns the slices without nodes, whose
-// stored manifests do not change and so are outdated.
-func (s *opened) refreshAll(ctx context.Context) (empty []string, failed error) {
+// stored manifests do not change and so are outdated, and for the URNs of slivers that begin later when they begin.
+func (s *opened) refreshAll(ctx context.Context) (empty []string, begins map[string]string, failed error) {
+	begins = map[string]string{}
 	for _, name := range s.Usable() {
 		x, err := s.OpenSlice(ctx, name, 0, false)
 		if err == nil {
@@ -153,13 +156,16 @@ func (s *opened) refreshAll(ctx context.Context) (empty []string, failed error) 
 			if a, err = x.Refresh(ctx); err == nil && len(a.Slivers) == 0 {
 				empty = append(empty, name)
 			}
+			for _, v := range waiting(a.Slivers) {
+				begins[v.URN] = beginsText(&v)
+			}
 		}
 		if session.IsUnreachable(err) { // no other slice can be reached either
-			return empty, s.Explain(err)
+			return empty, begins, s.Explain(err)
 		}
 		failed = errors.Join(failed, err)
 	}
-	return empty, failed
+	return empty, begins, failed
 }
 
 // hostsExcept returns the nodes of all slices but those in without. noAccount has the slice of each node

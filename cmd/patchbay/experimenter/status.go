@@ -153,6 +153,9 @@ func (s *opened) showNodes(name string, isShared bool, list []client.Sliver) err
 	for i, h := range slices.Backward(hosts) {
 		index[h.Sliver] = i
 	}
+	for _, text := range windowTexts(list) {
+		fmt.Fprintf(s.Out, "  %s\n", text)
+	}
 	t := &command.Table{Out: s.Out, Indent: "  "}
 	t.Head("NODE", "STATE", "ADDRESSES", "LOGIN", "UNTIL", "ERROR")
 	for _, v := range list {
@@ -160,7 +163,7 @@ func (s *opened) showNodes(name string, isShared bool, list []client.Sliver) err
 		if i, ok := index[v.URN]; ok {
 			addresses, login = addressesOf(hosts[i].Node), s.loginOf(hosts[i], isShared)
 		}
-		t.Row(v.ClientID, experiment.StateWord(v), addresses, login, command.TimeAndDistance(v.Expires, time.Now()), v.Error)
+		t.Row(v.ClientID, experiment.StateWord(v), addresses, login, command.TimeAndDistance(v.LeaseEnd(), time.Now()), v.Error)
 	}
 	return errors.Join(t.Flush(""), s.showSetup(name, list))
 }

@@ -38,6 +38,11 @@ in the background until "patchbay down --all". Under sudo, or as root, its nodes
 containers of this host, and the site is in root's state folder. Your keys stay in your
 state folder, so that the other commands work without sudo.
 
+With --at, up reserves the nodes for later: at that time the site creates and starts them,
+with your SSH keys, and up does not wait. Repeat the command to replace the keys. A TIME is
+"2026-12-01 09:00" or "tomorrow 9:00" in your time zone, 2026-12-01T08:00:00Z, or a
+duration such as 2h: from now for --at, from the start for --until.
+
 Repeat the command with a changed request: it shows which nodes it keeps, adds, replaces
 and removes, and asks first. Replaced nodes lose their files. Before up deletes a node, it
 asks the site whether it accepts the change; an aggregate of another kind cannot say that,
@@ -48,12 +53,14 @@ If a step of a node's setup has failed, the nodes stay, and the exit status is 1
 
 type upOptions struct {
 	experimenterFlags
-	Slice, For            string
+	Slice, For, At, Until string
 	Yes, Example, Printed bool
 
 	source command.SourceFlags
 	file   string // with the request; "-" for standard input
 	life   time.Duration
+	// start and end are the times of --at and --until; zero if they are not given.
+	start, end time.Time
 	// template has the source for an aggregate that compiles it; nil for other requests.
 	template *rspec.Template
 }
@@ -63,13 +70,15 @@ func (o *upOptions) AddFlags(fs *pflag.FlagSet) {
 	o.source.AddFlags(fs)
 	fs.StringVar(&o.Slice, "slice", "", "the slice (default: the name of the file)")
 	fs.StringVar(&o.For, "for", "", "how long to keep the nodes from now, such as 2h or 3d; for existing nodes, longer or shorter than before (default for new nodes: as the site sets it)")
+	fs.StringVar(&o.At, "at", "", "reserve the nodes for later: the TIME at which they begin; --for counts from then")
+	fs.StringVar(&o.Until, "until", "", "the TIME at which the nodes end, instead of --for")
 	fs.BoolVar(&o.Yes, "yes", false, "change existing nodes without asking")
 	fs.BoolVar(&o.Example, "example", false, "use a sample request: two nodes on a LAN")
 	fs.BoolVar(&o.Printed, "print-example", false, "print the sample request and do nothing")
 }
 
 func (o *upOptions) Validate(args []string) (err error) {
-	if err := errors.Join(o.parseFor(), o.source.Validate()); err != nil {
+	if err := errors.Join(o.parseFor(), o.parseWindow(time.Now()), o.source.Validate()); err != nil {
 		return err
 	}
 	if o.Example || o.Printed {
@@ -124,7 +133,7 @@ func (o *upOptions) Run(ctx context.Context, c command.Console) error {
 	}
 	credential := s.SliceFile(name, "-cred.xml")
 	isNew := !userfolder.FileExists(credential)
-	x, err := s.OpenSlice(ctx, name, o.life, true)
+	x, err := s.OpenSlice(ctx, name, o.credentialLife(time.Now()), true)
 	if err != nil {
 		return err
 	}
@@ -227,7 +236,11 @@ type upRun struct {
 	request *experiment.Request
 	text    []byte
 	plan    experiment.Plan
-	// end is the requested end of leases; zero without --for.
+	// have are the slivers of the slice before any change.
+	have []client.Sliver
+	// ahead is how far ahead the aggregate reserves; 0 if it does not.
+	ahead time.Duration
+	// end is the requested end of leases; zero without --for and --until.
 	end time.Time
 }
 
@@ -236,6 +249,12 @@ func (o *upOptions) apply(ctx context.Context, s *opened, x *session.Slice, text
 	u := &upRun{upOptions: o, s: s, x: x}
 	if err := u.prepare(ctx, text); err != nil {
 		return err
+	}
+	if u.end = o.end; o.end.IsZero() && o.life > 0 {
+		u.end = time.Now().Add(o.life)
+	}
+	if len(waiting(u.have)) > 0 || !o.start.IsZero() {
+		return u.reserve(ctx)
 	}
 	changes := u.plan.Has(experiment.Add, experiment.ChangeInPlace, experiment.Replace, experiment.Remove)
 	if !changes && u.plan.Has(experiment.Keep) {
@@ -246,9 +265,6 @@ func (o *upOptions) apply(ctx context.Context, s *opened, x *session.Slice, text
 			return err
 		}
 		u.warn(ctx)
-	}
-	if o.life > 0 {
-		u.end = time.Now().Add(o.life)
 	}
 	if err := x.Preview(ctx, u.plan, u.request, u.end); err != nil {
 		return fmt.Errorf("nothing was changed, since the site would refuse the new request: %w", err)
@@ -294,14 +310,14 @@ func (u *upRun) prepare(ctx context.Context, text []byte) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	x.InPlace = experiment.InPlaceOf(version)
+	x.InPlace, u.have, u.ahead = experiment.InPlaceOf(version), have.Slivers, version.Ahead
 	u.plan = experiment.Compare(before, u.request, have.Slivers, x.InPlace)
 	return nil
 }
 
 // finish changes the leases of nodes that existed before, and shows the nodes.
 func (u *upRun) finish(ctx context.Context) error {
-	if u.life > 0 && u.plan.Has(experiment.Keep, experiment.ChangeInPlace) {
+	if !u.end.IsZero() && u.plan.Has(experiment.Keep, experiment.ChangeInPlace) {
 		list, err := u.x.Renew(ctx, u.end)
 		if err != nil {
 			return fmt.Errorf("the nodes run, but the end of their leases cannot be changed: %w", err)
@@ -313,7 +329,7 @@ func (u *upRun) finish(ctx context.Context) error {
 		return err
 	}
 	if given := experiment.EarliestEnd(answer.Slivers); !u.end.IsZero() && given.Before(u.end.Add(-time.Minute)) {
-		fmt.Fprintf(u.s.Err, "The leases end at %s, which is earlier than --for %s requests.\n", command.TimeAndDistance(given, time.Now()), u.For)
+		fmt.Fprintf(u.s.Err, "The leases end at %s, which is earlier than %s requests.\n", command.TimeAndDistance(given, time.Now()), u.endFlag())
 	}
 	err = u.s.show(u.x, answer.Slivers)
 	u.s.showPages(ctx)
@@ -343,11 +359,19 @@ func (u *upRun) carryOut(ctx context.Context) error {
 	store := func() error { return x.StoreRequest(u.text) }
 	allocate := func() error { return x.Allocate(ctx, u.plan, u.request, u.end) }
 	parts := []func() error{store, allocate}
+	run := func() error {
+		if !u.start.IsZero() { // a start within the next minute means now
+			if a, err := x.Describe(ctx); err != nil || len(waiting(a.Slivers)) > 0 {
+				return err
+			}
+		}
+		return x.Run(ctx, u.end)
+	}
 	if x.Changes(u.plan) {
 		parts = []func() error{func() error { return x.Write(session.NewRequest, u.text) }, allocate, store}
 	}
 	err := x.Clear(ctx, u.plan)
-	for _, do := range append(parts, func() error { return x.Run(ctx, u.end) }) {
+	for _, do := range append(parts, run) {
 		if err == nil {
 			err = do()
 		}
@@ -357,6 +381,7 @@ func (u *upRun) carryOut(ctx context.Context) error {
 		return nil
 	}
 	p.stop()
+	err = u.suggestWindow(err)
 	if ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}
