@@ -149,7 +149,11 @@ func TestRestore(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			x := sampleRecords()
+			was, err := Check(from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := sampleOf(int(was.Schema))
 			x.journal = append(x.journal, entry)
 			for i := range x.slivers { // what is reserved may have been made since the backup
 				x.slivers[i].Restored = x.slivers[i].Status.Allocation == am.Allocated
