@@ -65,7 +65,7 @@ const allowedImports = `
 3  rspec/draw                     am/display rspec/view
 4  rspec/manifesttest
 4  inventory/provider/simulated   am/display inventory/provider rspec/step schemas/yamlfile go.yaml.in/yaml/v3
-4  am/service/lease               am am/store am/urn
+4  am/service/lease               am am/service/maintenance am/store am/urn inventory rspec/match
 4  am/service/policy              am am/display am/urn inventory/nameset schemas/yamlfile go.yaml.in/yaml/v3
 4  am/follow/audit                am am/display am/file am/store am/urn
 4  am/service/binder              am am/display am/service/maintenance am/urn inventory rspec rspec/match

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"patchbay/am/store"
 	"patchbay/am/testkit/disk"
 	"patchbay/am/urn"
+	"patchbay/am/work"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"
@@ -160,7 +162,7 @@ func (o setting) site(t testing.TB) *site {
 	rules := o.rules(t, dir, inv)
 	var runner service.Runner
 	if o.endLeases {
-		runner = leaseRunner{store: s.store}
+		runner = leaseRunner{site: s}
 	}
 	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, Runner: runner, EmptyDescribeNotFound: o.emptyNotFound, Leases: o.leases, HasStages: o.stages, ChangesNodes: o.changes, Compile: o.compile})
 	if s.reading, s.service = reading, svc; o.policy == "" {
@@ -225,17 +227,11 @@ func (s *site) settleSome(most int) bool {
 // leaseRunner ends expired leases, as the runner does.
 type leaseRunner struct {
 	service.NoRunner
-	store *store.Store
+	*site
 }
 
 func (r leaseRunner) EndLeases(ctx context.Context) error {
-	return r.store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
-		due, _, err := v.Due(100)
-		if err == nil {
-			err = lease.Release(v, &cs, due, am.EventExpire, "")
-		}
-		return cs, err
-	})
+	return work.New(work.Config{Store: r.store, Deadline: r.service.Deadline, Log: slog.New(slog.DiscardHandler)}).EndLeases(ctx)
 }
 
 // caller is a user with credentials.

@@ -185,7 +185,7 @@ func (w *world) line(call, want []string, answered bool) error {
 			return cs, err
 		})
 	case "expire":
-		return leaseRunner{store: w.store}.EndLeases(w.t.Context())
+		return leaseRunner{site: w.site}.EndLeases(w.t.Context())
 	case "maintenance":
 		w.loadMaintenance(w.value(call[1]))
 		return nil

@@ -105,36 +105,6 @@ func startError(x *am.Sliver) error {
 	return am.Errorf(am.Unavailable, "sliver %s begins at %s; Provision it then, or now with the option patchbay_provision_at_start", x.URN, x.Begins.Format(time.RFC3339)).About(x.URN)
 }
 
-// Begin begins the slivers whose start has come, at most limit of them, for the runner. A sliver waits while the site
-// is locked down, and while its component is under maintenance or still held. Its deadline is moved by
-// the time that it has waited.
-func (s *Service) Begin(v *store.View, limit int) (cs store.ChangeSet, begun []am.Sliver, err error) {
-	if s.checkLockdown() != nil {
-		return cs, nil, nil
-	}
-	bySlice := map[string][]am.Sliver{}
-	var failed error
-	_, err = v.EachStarting(func(x am.Sliver) bool {
-		var isReady bool
-		if isReady, failed = s.canBegin(v, &x); isReady {
-			s.begin(v, &cs, &x)
-			bySlice[x.Slice.Key()] = append(bySlice[x.Slice.Key()], x)
-			begun = append(begun, x)
-		}
-		return failed == nil && len(begun) < limit
-	})
-	if err == nil {
-		err = failed
-	}
-	for _, list := range bySlice {
-		if err == nil {
-			err = countChange(&cs, v, list[0].Slice)
-		}
-		lease.LogBegin(v, &cs, list)
-	}
-	return cs, begun, err
-}
-
 // canBegin reports whether nothing delays the start of x, which has come.
 func (s *Service) canBegin(v *store.View, x *am.Sliver) (bool, error) {
 	if x.Frozen || s.checkMaintenance(v.Now().UTC(), x) != nil {
@@ -148,25 +118,6 @@ func (s *Service) canBegin(v *store.View, x *am.Sliver) (bool, error) {
 		return free
 	})
 	return free, err
-}
-
-// begin begins x: it is provisioned if it was reserved so, and else it waits for Provision until its deadline. If
-// the policy refuses the user meanwhile, x gets this error, and is released at its deadline.
-func (s *Service) begin(v *store.View, cs *store.ChangeSet, x *am.Sliver) {
-	now := v.Now().UTC()
-	permit := s.cfg.Policy.For(x.Creator, x.Slice)
-	refused := permit.CheckUser()
-	lease.Begin(x, now, s.cfg.Leases.NoShow, refused)
-	if refused == nil && x.AutoProvision {
-		ends := x.Ends
-		err := s.provision(v, cs, x, provisioning{permit: (*policy.Permit)(nil), until: ends, requested: ends, accounts: x.Desired.Accounts, on: true})
-		if err != nil {
-			x.Error = err.Error()
-		} else {
-			x.SetEnd(ends)
-		}
-	}
-	cs.PutSliver(*x)
 }
 
 // provisionWaiting handles Provision of a sliver that begins later. With atStart, the sliver gets the accounts, and is provisioned when it
@@ -183,9 +134,12 @@ func (s *Service) provisionWaiting(v *store.View, cs *store.ChangeSet, x *am.Sli
 		cs.PutSliver(*x)
 		return true, nil
 	}
-	switch isReady, err := s.canBegin(v, x); {
+	mover := lease.Mover{Inventory: s.Inventory(), Plan: s.plan.Load(), Allows: s.allowsComponent}
+	switch isReady, err := s.makeReady(v, &mover, x); {
 	case err != nil:
 		return false, err
+	case !isReady && x.Error != "":
+		return false, am.Errorf(am.Unavailable, "sliver %s cannot begin yet: %s; its deadline moves meanwhile", x.URN, x.Error).About(x.URN)
 	case !isReady:
 		return false, am.Errorf(am.Unavailable, "the component of sliver %s is still being cleaned after its last user; try again soon, its deadline moves meanwhile", x.URN).About(x.URN)
 	}
@@ -193,9 +147,6 @@ func (s *Service) provisionWaiting(v *store.View, cs *store.ChangeSet, x *am.Sli
 	lease.LogBegin(v, cs, []am.Sliver{*x})
 	return false, nil
 }
-
-// nextReservation is the text for what limits a renewal to the start of a reservation.
-const nextReservation = "a reservation that begins then"
 
 // freeUntil returns until, or the first start of a reservation before it beside which x cannot stay.
 func (s *Service) freeUntil(v *store.View, x *am.Sliver, until time.Time) (time.Time, error) {
@@ -217,6 +168,7 @@ type renewal struct {
 	options    RenewOptions
 	credential time.Time
 	permit     *policy.Permit
+	held       *quotas
 }
 
 // renewWaiting renews a sliver that begins later. The time of the call is its deadline: the time until which it waits for Provision. If it is
@@ -226,6 +178,9 @@ func (s *Service) renewWaiting(v *store.View, cs *store.ChangeSet, x *am.Sliver,
 	if x.AutoProvision && r.options.EndTime.IsZero() {
 		ends = r.until
 	}
+	if r.options.AsLongAsPossible { // nothing is shortened
+		ends, r.until = laterOf(ends, x.Ends), laterOf(r.until, x.Expires)
+	}
 	if !r.options.EndTime.IsZero() || x.AutoProvision {
 		if !ends.After(x.Begins) {
 			return am.Errorf(am.BadArgs, "the end %s is not after the start of sliver %s, %s; Delete it if it is not needed", ends.Format(time.RFC3339), x.URN, x.Begins.Format(time.RFC3339)).With(am.OutOfRange).About(x.URN)
@@ -233,12 +188,12 @@ func (s *Service) renewWaiting(v *store.View, cs *store.ChangeSet, x *am.Sliver,
 		end, limit := earliest(x.Begins.Add(s.cfg.Leases.ProvisionedMax), r.credential), s.limitName(x.Begins.Add(s.cfg.Leases.ProvisionedMax), r.credential)
 		if ends.After(x.Ends) {
 			end, limit = r.permit.Latest(x.Begins, x.Begins, end, limit)
-			free, err := s.freeUntil(v, x, earliest(end, ends))
+			free, text, err := s.limitEnd(v, r.held, x, earliest(end, ends))
 			if err != nil {
 				return err
 			}
 			if free.Before(end) && free.Before(ends) {
-				end, limit = free, nextReservation
+				end, limit = free, text
 			}
 		}
 		if latest = earliest(end); ends.After(latest) {

@@ -172,6 +172,9 @@ func (a *attempt) outcome() (out Outcome, err error) {
 	case len(a.slivers) == 0:
 		out.Notices = append(out.Notices, "nothing is reserved: "+a.request.NoNodesReason(a.inventory.Manager))
 	}
+	if text := a.window.notice(); text != "" {
+		out.Notices = append(out.Notices, text)
+	}
 	out.Notices = append(out.Notices, a.cut.texts()...)
 	id := a.document.ID
 	out.Manifest, err = a.writeManifest(out.Slivers, []am.Document{{ID: id}}, map[string]*rspec.Request{id: a.request})
@@ -342,10 +345,7 @@ func (a *attempt) addChanges(v *store.View, cs *store.ChangeSet) error {
 		}
 	}
 	journal(cs, v, a.grant, a.options.Call, a.event, text, a.slice, a.slivers)
-	if a.window.isAhead {
-		return a.logLimited(v, cs)
-	}
-	return nil
+	return a.logLimited(v, cs)
 }
 
 // decide sets a.slivers to a sliver for each node, with its lease; none for an empty request. In a change, these are
@@ -373,7 +373,7 @@ func (a *attempt) decide(v *store.View) error {
 			return am.Errorf(am.TooBig, "%s", why).About(a.slice)
 		}
 	}
-	if err := a.bindNodes(held, now, func(concerns func(*am.Hold) bool) policy.Calendar { return a.calendar(v, concerns) }); err != nil {
+	if err := a.bindNodes(held, now, func(concerns func(*am.Hold) bool) policy.Calendar { return a.calendar(v, a.window.until, concerns) }); err != nil {
 		return err
 	}
 	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)
@@ -395,7 +395,7 @@ func (a *attempt) decide(v *store.View) error {
 			return err
 		}
 	}
-	return nil
+	return a.checkAhead(v)
 }
 
 // bindNodes binds the request beside what the slice holds, and makes a sliver for each node, with its

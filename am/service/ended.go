@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 )
@@ -68,6 +69,8 @@ func (n *endings) add(e *am.JournalEntry, newer bool) {
 func endText(e *am.JournalEntry) string {
 	at, nodes := e.At.UTC().Format(time.RFC3339), nodesWithVerb(len(e.Slivers), "was", "were")
 	switch {
+	case e.Event == lease.EventNoShow:
+		return fmt.Sprintf(" any more: its reservation began and was not provisioned in time, and its %s released at %s", nodes, at)
 	case e.Event == string(am.EventExpire):
 		return fmt.Sprintf(" any more: its lease was over, and its %s released at %s", nodes, at)
 	case e.Event != string(am.EventDelete):

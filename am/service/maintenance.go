@@ -16,10 +16,20 @@ import (
 //
 // Errors: those of store.Commit; later decisions use p nevertheless.
 func (s *Service) SetPlan(ctx context.Context, p *maintenance.Plan) error {
-	s.plan.Store(p)
+	if was := s.plan.Swap(p); was != nil && was.Lockdown != nil {
+		s.resume()
+	}
 	// Changes are written one after the other. When this empty decision has run, all changes that rest
 	// on the old plan are written, and no later one can (see commit).
 	return s.cfg.Store.Commit(ctx, func(*store.View) (store.ChangeSet, error) { return store.ChangeSet{}, nil })
+}
+
+// resume notes that the site takes new work from now on.
+func (s *Service) resume() {
+	if s.cfg.Store != nil {
+		now := s.cfg.Store.Now()
+		s.resumed.Store(&now)
+	}
 }
 
 // Lockdown returns the operators' text about a lockdown; "" if the site is not locked down.

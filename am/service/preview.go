@@ -101,10 +101,10 @@ func (a *attempt) remaining(v *store.View) ([]am.Sliver, error) {
 	return slices.DeleteFunc(live, func(x am.Sliver) bool { return a.without[x.URN.Key()] }), err
 }
 
-// calendar returns the calendar up to the end of a.window, without what the slivers in options.Without hold. The
+// calendar returns the calendar up to the time until, without what the slivers in options.Without hold. The
 // decision depends on the entries for which concerns returns true (see View.CalendarOf).
-func (a *attempt) calendar(v *store.View, concerns func(*am.Hold) bool) policy.Calendar {
+func (a *attempt) calendar(v *store.View, until time.Time, concerns func(*am.Hold) bool) policy.Calendar {
 	return func(f func(*am.Hold) bool) error {
-		return v.CalendarOf(a.window.until, concerns, func(h *am.Hold) bool { return a.without[string(h.Sliver)] || f(h) })
+		return v.CalendarOf(until, concerns, func(h *am.Hold) bool { return a.without[string(h.Sliver)] || f(h) })
 	}
 }

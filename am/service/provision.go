@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -44,6 +45,7 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 	var accounts []am.Account
 	var permit *policy.Permit
 	var cut shortenedLeases
+	var held quotas
 	release := func() {}
 	err := s.cfg.Store.Read(func(v *store.View) (err error) { // reserve the memory before anything is changed
 		r, _ := resolve(v, g, t, true) // the decision reports errors of the targets
@@ -59,7 +61,7 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 		onlyState: am.Allocated,
 		errNone:   am.Errorf(am.SearchFailed, "all slivers of slice %s are provisioned already", t.Slice).About(t.Slice),
 		beforeAll: func(v *store.View, slice urn.URN) (err error) {
-			cut = shortenedLeases{}
+			cut, held = shortenedLeases{}, quotas{}
 			if err := s.checkLockdown(); err != nil {
 				return err
 			}
@@ -77,13 +79,15 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 			return limitAccounts(accounts, slivers)
 		},
 		apply: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
+			hold := am.HoldOf(x)
 			if done, err := s.provisionWaiting(v, cs, x, o.AtStart, accounts); done || err != nil {
 				return err
 			}
-			if err := s.provision(v, cs, x, provisioning{permit: permit, until: r.until, requested: o.EndTime, accounts: accounts, cut: &cut, call: o.Call}); err != nil {
+			if err := s.provision(v, cs, x, provisioning{permit: permit, until: r.until, requested: o.EndTime, accounts: accounts, cut: &cut, held: &held, call: o.Call}); err != nil {
 				return err
 			}
 			cs.PutSliver(*x)
+			held.move(hold, x)
 			return nil
 		},
 	})
@@ -109,6 +113,7 @@ type provisioning struct {
 	// on means that the provider starts the sliver as soon as it exists.
 	on   bool
 	cut  *shortenedLeases
+	held *quotas // of the call
 	call Call
 }
 
@@ -134,7 +139,6 @@ func (s *Service) provision(v *store.View, cs *store.ChangeSet, x *am.Sliver, p 
 	if p.requested.IsZero() && x.RequestedEnd.After(now) {
 		p.requested = x.RequestedEnd
 	}
-	since := laterOf(x.Created, x.Begins)
 	if p.requested.IsZero() && x.Begun {
 		p.requested = x.Ends
 	}
@@ -142,13 +146,11 @@ func (s *Service) provision(v *store.View, cs *store.ChangeSet, x *am.Sliver, p 
 		return err
 	}
 	x.Status, x.Added = status, false
-	end := earliest(p.permit.First(now, since, s.leaseEnd(now, p.until, p.requested)))
+	end := earliest(p.permit.First(now, x.Start(), s.leaseEnd(now, p.until, p.requested)))
 	if end.After(x.Ends) {
-		free, err := s.freeUntil(v, x, end)
-		if err != nil {
+		if end, _, err = s.limitEnd(v, cmp.Or(p.held, &quotas{}), x, end); err != nil {
 			return err
 		}
-		end = earliest(end, free)
 	}
 	if w := s.nextMaintenance(now, end, x); p.cut != nil && (w == nil || granted.Before(w.From)) {
 		p.cut.note(x, w)

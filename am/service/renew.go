@@ -32,10 +32,11 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 	until = until.UTC().Truncate(time.Second)
 	var permit *policy.Permit
 	var cut shortenedLeases
+	var held quotas
 	out, err := s.run(ctx, change{
 		event: "Renew", text: "until " + until.Format(time.RFC3339), grant: g, targets: t, call: o.Call, joins: true,
 		beforeAll: func(v *store.View, slice urn.URN) error {
-			cut = shortenedLeases{}
+			cut, held = shortenedLeases{}, quotas{}
 			permit = s.cfg.Policy.For(g.Caller(), slice)
 			if !until.After(v.Now()) {
 				return am.Errorf(am.BadArgs, "the expiration time %s is in the past", until.Format(time.RFC3339)).With(am.OutOfRange)
@@ -47,25 +48,18 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 			if err != nil {
 				return err
 			}
-			now := v.Now().UTC()
+			now, hold := v.Now().UTC(), am.HoldOf(x)
 			if x.Waits() {
 				x.Status = status
-				return s.renewWaiting(v, cs, x, renewal{until: until, options: o, credential: r.until, permit: permit})
-			}
-			latest := s.latest(now, r.until, x)
-			limitText := s.limitName(latest, r.until)
-			if until.After(x.Expires) { // no rule forbids a shorter lease
-				latest, limitText = permit.Latest(now, laterOf(x.Created, x.Begins), latest, limitText)
-				latest = earliest(latest)
-			}
-			if until.After(x.Ends) {
-				free, err := s.freeUntil(v, x, until)
-				if err != nil {
-					return err
+				err := s.renewWaiting(v, cs, x, renewal{until: until, options: o, credential: r.until, permit: permit, held: &held})
+				if err == nil {
+					held.move(hold, x)
 				}
-				if free.Before(latest) && free.Before(until) {
-					latest, limitText = free, nextReservation
-				}
+				return err
+			}
+			latest, limitText, err := s.latestEnd(v, &held, x, until, r.until, permit)
+			if err != nil {
+				return err
 			}
 			end, window := s.maxRenewal(now, until, x)
 			if end.Before(until) && !o.AsLongAsPossible {
@@ -94,11 +88,66 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 				x.Ends = end
 			}
 			cs.PutSliver(*x)
+			held.move(hold, x)
 			return nil
 		},
 	})
 	out.Notices = append(out.Notices, cut.texts()...)
 	return out, err
+}
+
+// latestEnd returns the latest end that Renew to the time until may give x, not considering maintenance, and the text for what
+// limits it. credential is the end of the credential.
+func (s *Service) latestEnd(v *store.View, held *quotas, x *am.Sliver, until, credential time.Time, permit *policy.Permit) (latest time.Time, limit string, err error) {
+	now := v.Now().UTC()
+	latest = s.latest(now, credential, x)
+	limit = s.limitName(latest, credential)
+	if until.After(x.Expires) { // no rule forbids a shorter lease
+		latest, limit = permit.Latest(now, x.Start(), latest, limit)
+		latest = earliest(latest)
+	}
+	if until.After(x.Ends) {
+		free, text, err := s.limitEnd(v, held, x, until)
+		if err != nil {
+			return latest, limit, err
+		}
+		if free.Before(latest) && free.Before(until) {
+			latest, limit = free, text
+		}
+	}
+	return latest, limit, nil
+}
+
+// nextReservation returns the text for the reservation that begins at the given time and limits x.
+func (s *Service) nextReservation(v *store.View, x *am.Sliver, at time.Time) (text string, err error) {
+	text = "a reservation that begins then"
+	err = v.CalendarAt([]byte(x.Component.Key()), func(h *am.Hold) bool {
+		if h.From.Equal(at) && h.User == am.HashOf(x.Creator) {
+			text = "your own reservation, which begins then; Delete it if you do not need it"
+		}
+		return true
+	})
+	return text, err
+}
+
+// setRenewable sets the latest end to which each lease can be renewed with a credential that ends at the given time. Slivers that
+// have not begun or are frozen get none.
+func (s *Service) setRenewable(v *store.View, all []Report, credential time.Time, permit *policy.Permit) error {
+	now := v.Now().UTC()
+	var held quotas
+	for i := range all {
+		x := &all[i].Sliver
+		if x.Waits() || x.Frozen || x.Status.Allocation == am.Unallocated {
+			continue
+		}
+		latest, _, err := s.latestEnd(v, &held, x, s.latest(now, credential, x), credential, permit)
+		if err != nil {
+			return err
+		}
+		end, _ := s.maxRenewal(now, latest, x)
+		all[i].RenewableUntil = laterOf(end, x.Expires)
+	}
+	return nil
 }
 
 // limitName returns the text for what limits a renewal. The limit is the site's if latest is before the end of

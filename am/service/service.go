@@ -60,6 +60,9 @@ type Config struct {
 	Plan *maintenance.Plan
 	// Policy limits the resources of users; nil for no limits.
 	Policy *policy.Policy
+	// Denied returns the reason why the operators refuse a user or a slice; nil for none. It is for reservations, at whose start
+	// nobody presents a credential. It may be nil.
+	Denied func(user, slice urn.URN) error
 	// GeneratedBy is the attribute generated_by of the documents that the service writes.
 	GeneratedBy string
 	// EmptyDescribeNotFound makes Describe of a slice without slivers fail with
@@ -127,6 +130,7 @@ type Service struct {
 	memory   *Memory
 	offer    atomic.Pointer[offer]
 	plan     atomic.Pointer[maintenance.Plan] // see SetPlan
+	resumed  atomic.Pointer[time.Time]        // when the service began, or the last lockdown ended
 	shown    atomic.Pointer[availability]
 	showing  sync.Mutex // held while shown is replaced
 	endings  endings
@@ -145,6 +149,7 @@ func New(c Config) *Service {
 	c.Reading.Stored, c.Reading.CheckSchemas = true, false // an accepted request must stay readable
 	s := &Service{cfg: c, memory: newMemory(c.Reading.Limits)}
 	s.plan.Store(c.Plan)
+	s.resume()
 	s.offer.Store(&offer{newAdvertiser(c.Inventory.Load(), &c), nil})
 	return s
 }

@@ -10,9 +10,9 @@ import (
 	"patchbay/credentials"
 )
 
-// Shutdown freezes a slice (AM API v3, Shutdown). Its nodes are stopped, nothing is released and
-// no lease ends. Later calls for the slice are Forbidden until an operator ends the shutdown. A
-// second Shutdown succeeds.
+// Shutdown freezes a slice (AM API v3, Shutdown). Its nodes are stopped, nothing that has begun is released and
+// no lease ends; slivers that have not begun are released. Later calls for the slice are Forbidden until an operator
+// ends the shutdown. A second Shutdown succeeds.
 //
 // Errors: Forbidden without the right, SearchFailed for a slice without slivers.
 func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.URN, c Call) error {
@@ -36,10 +36,11 @@ func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.U
 			return cs, noSlivers(slice)
 		}
 		rec.ShutdownBy = g.Caller()
-		if err := lease.Shutdown(v, &cs, rec, live, c.Request); err != nil {
+		text, err := lease.Shutdown(v, &cs, rec, live, c.Request)
+		if err != nil {
 			return cs, err
 		}
-		journal(&cs, v, g, c, "Shutdown", "", slice, live)
+		journal(&cs, v, g, c, "Shutdown", text, slice, live)
 		return cs, nil
 	}))
 }

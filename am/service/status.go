@@ -21,8 +21,10 @@ func (s *Service) Status(_ context.Context, g credentials.Grant, t Targets, c Ca
 		if err != nil {
 			return err
 		}
-		out = Outcome{Slice: r.slice, Slivers: append(reportsOf(r.slivers), r.absent(v.Now())...)}
-		return nil
+		out = Outcome{Slice: r.slice, Slivers: reportsOf(r.slivers)}
+		err = s.setRenewable(v, out.Slivers, r.until, s.cfg.Policy.For(g.Caller(), r.slice))
+		out.Slivers = append(out.Slivers, r.absent(v.Now())...)
+		return err
 	})
 	s.addObserved(out.Slivers)
 	return out, s.withHistory(err)
@@ -67,6 +69,9 @@ func (s *Service) Describe(ctx context.Context, g credentials.Grant, t Targets, 
 			empty, err = err, nil
 		}
 		out, absent = Outcome{Slice: r.slice, Slivers: reportsOf(r.slivers)}, r.absent(v.Now())
+		if err == nil {
+			err = s.setRenewable(v, out.Slivers, r.until, s.cfg.Policy.For(g.Caller(), r.slice))
+		}
 		return g.Caller(), out.Slivers, err
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"patchbay/am"
 	"patchbay/am/api"
@@ -128,7 +129,8 @@ func (s *Site) openRunner(st *store.Store, providers *ProviderSet) (*companions,
 		Begin: func(v *store.View, limit int) (store.ChangeSet, []am.Sliver, error) {
 			return s.aggregate.Begin(v, limit)
 		},
-		Log: s.log,
+		Deadline: func(v *store.View, x *am.Sliver) time.Time { return s.aggregate.Deadline(v, x) },
+		Log:      s.log,
 
 		ServicesMustSucceed: c.ServicesFailure == servicesFail,
 		ProviderNames:       func() []string { return slices.Collect(maps.Keys(providersOf(s.inventory.Load()))) },
@@ -147,6 +149,7 @@ func (s *Site) openAggregate(st *store.Store, providers *ProviderSet, rules *pol
 		Inventory:             &s.inventory,
 		Leases:                service.Leases(c.Leases),
 		Policy:                rules.policy,
+		Denied:                s.checkDenied,
 		GeneratedBy:           "patchbay " + SoftwareVersion(),
 		EmptyDescribeNotFound: c.EmptyDescribe == "not-found",
 		ASCIIManifests:        c.ASCIIManifests,

@@ -12,10 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am"
 	"patchbay/am/display"
 	"patchbay/am/server"
 	"patchbay/am/server/mtls"
 	"patchbay/am/site/clock"
+	"patchbay/am/urn"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 )
@@ -216,4 +218,13 @@ func (s *Site) nameForLimits(remote net.Addr, chain [][]byte) (name string) {
 		}
 	})
 	return name
+}
+
+// checkDenied returns an error if the deny list in force has a user, a slice or their authority. It is for decisions in
+// which nobody presents a certificate.
+func (s *Site) checkDenied(user, slice urn.URN) error {
+	if a := s.anchors.Load(); !a.Denies(user) && !a.Denies(slice) {
+		return nil
+	}
+	return am.Errorf(am.Forbidden, "%s or its slice is refused by the operator of this aggregate, in the list %s; ask the operator for the reason", user, cert.DeniedFile)
 }

@@ -7,7 +7,6 @@ import (
 	"patchbay/am"
 	"patchbay/am/service/lease"
 	"patchbay/am/store"
-	"patchbay/am/urn"
 )
 
 // expiryTick is the interval at which the clock is read while a lease runs, so that a
@@ -63,7 +62,17 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 		}
 		var ended []am.Sliver
 		err = r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
-			if ended, _, err = v.Due(r.limits.Expire); err == nil {
+			due, _, err := v.Due(r.limits.Expire)
+			ended = nil
+			for _, s := range due {
+				if at := r.deadline(v, &s); at.After(v.Now()) {
+					s.Expires = at
+					cs.PutSliver(s)
+				} else {
+					ended = append(ended, s)
+				}
+			}
+			if err == nil {
 				err = lease.Release(v, &cs, ended, am.EventExpire, "")
 			}
 			journal(v, &cs, ended)
@@ -72,31 +81,46 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return expiryTick, err
 		}
-		hasEnded = true
+		hasEnded = hasEnded || len(ended) > 0
 		for _, s := range ended {
-			r.cfg.Log.Info("lease over", "slice", s.Slice.String(), "sliver", s.URN.String(), "expires", s.Expires)
+			text := "lease over"
+			if lease.IsNoShow(&s) {
+				text = "reservation not used"
+			}
+			r.cfg.Log.Info(text, "slice", s.Slice.String(), "sliver", s.URN.String(), "expires", s.Expires)
 		}
 	}
+}
+
+// deadline returns the time at which s, whose lease is over, is released.
+func (r *Runner) deadline(v *store.View, s *am.Sliver) time.Time {
+	if r.cfg.Deadline == nil {
+		return s.Expires
+	}
+	return r.cfg.Deadline(v, s)
 }
 
 // beginDue begins the slivers whose start has come, in batches. It returns the time to wait before its next call.
 func (r *Runner) beginDue(ctx context.Context) (time.Duration, error) {
 	for {
 		pause := expiryTick
-		var ready []am.Sliver
+		isDue := false
 		err := r.cfg.Store.Read(func(v *store.View) error {
 			next, err := v.EachStarting(func(am.Sliver) bool { return true })
 			if !next.IsZero() {
 				pause = min(pause, max(0, next.Sub(v.Now())))
 			}
 			if err == nil && r.cfg.Begin != nil {
-				_, ready, err = r.cfg.Begin(v, 1)
+				var cs store.ChangeSet
+				cs, _, err = r.cfg.Begin(v, 1)
+				isDue = !cs.Empty()
 			}
 			return err
 		})
-		if err != nil || len(ready) == 0 {
+		if err != nil || !isDue {
 			return pause, err
 		}
+		var ready []am.Sliver
 		err = r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 			cs, ready, err = r.cfg.Begin(v, r.limits.Expire)
 			return cs, err
@@ -111,18 +135,24 @@ func (r *Runner) beginDue(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// journal adds one journal entry for each slice with slivers in the list ended.
+// journal adds one journal entry for each slice with slivers in the list ended, and another for those that were not used.
 func journal(v *store.View, cs *store.ChangeSet, ended []am.Sliver) {
-	var order []urn.URN
-	bySlice := map[string][]urn.URN{}
-	for _, s := range ended {
-		k := s.Slice.Key()
-		if bySlice[k] == nil {
-			order = append(order, s.Slice)
+	type entry struct{ slice, event string }
+	at := map[entry]int{}
+	var entries []am.JournalEntry
+	for i := range ended {
+		k := entry{ended[i].Slice.Key(), string(am.EventExpire)}
+		if lease.IsNoShow(&ended[i]) {
+			k.event = lease.EventNoShow
 		}
-		bySlice[k] = append(bySlice[k], s.URN)
+		if _, ok := at[k]; !ok {
+			at[k] = len(entries)
+			entries = append(entries, am.JournalEntry{At: v.Now(), Event: k.event, Slice: ended[i].Slice})
+		}
+		e := &entries[at[k]]
+		e.Slivers = append(e.Slivers, ended[i].URN)
 	}
-	for _, u := range order {
-		cs.Log(am.JournalEntry{At: v.Now(), Event: string(am.EventExpire), Slice: u, Slivers: bySlice[u.Key()]})
+	for _, e := range entries {
+		cs.Log(e)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"patchbay/am"
 	"patchbay/am/store"
@@ -31,6 +32,8 @@ type Config struct {
 	Interfaces func(urn.URN) string
 	// Begin decides which slivers begin whose start has come, at most limit. It may be nil.
 	Begin func(v *store.View, limit int) (cs store.ChangeSet, begun []am.Sliver, err error)
+	// Deadline returns the time at which a sliver is released whose lease is over; nil: now.
+	Deadline func(v *store.View, x *am.Sliver) time.Time
 	// Await waits until providers may be called for the first time, or ctx ends. Run calls it,
 	// and ends leases meanwhile. Await may be nil.
 	Await func(ctx context.Context)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"patchbay/am/display"
 	"patchbay/am/urn"
@@ -271,6 +272,24 @@ func (a *Anchors) RevokedAnchors() []RevokedAnchor { return slices.Clone(a.revok
 // are none, the issuer may be an authority below an anchor. Clients send the certificate of
 // such an authority.
 func (a *Anchors) SignersOf(l *RevocationList) []*Certificate { return a.revoked.byName.signersOf(l) }
+
+// Denies reports whether the deny list has the URN of u, which is a user or a slice, or of its authority or one above it.
+// Entries with a fingerprint or a serial number apply only to certificates.
+func (a *Anchors) Denies(u urn.URN) bool {
+	if _, ok := a.revoked.denied[Denial{urn: u}.key()]; ok {
+		return true
+	}
+	of := urn.Lower(u.Authority)
+	for _, d := range a.revoked.denied {
+		if d.urn.Type != urn.Authority {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(of, urn.Lower(d.urn.Authority)); ok && (rest == "" || rest[0] == ':') {
+			return true
+		}
+	}
+	return false
+}
 
 // Effect describes the effect of an entry of the deny list.
 type Effect struct {

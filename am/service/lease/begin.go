@@ -17,11 +17,16 @@ const (
 	EventNoShow = "no_show"
 )
 
+// IsNoShow reports whether x has begun and waits for Provision, which nothing but its user delays.
+func IsNoShow(x *am.Sliver) bool {
+	return x.Begun && x.Status.Allocation == am.Allocated && x.Error == ""
+}
+
 // Begin changes x, whose start has come, to one that has begun. It moves the time until which x waits for Provision by the time that x
 // was late, but not beyond its end. refused is the reason why the user gets nothing now, nil for none: then x
 // keeps this error, and is released noShow from now.
 func Begin(x *am.Sliver, now time.Time, noShow time.Duration, refused error) {
-	x.Begun = true
+	x.Begun, x.Error = true, ""
 	x.Expires = x.Expires.Add(now.Sub(x.Begins))
 	if refused != nil {
 		x.Error, x.AutoProvision = refused.Error(), false

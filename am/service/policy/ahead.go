@@ -46,18 +46,22 @@ func (a *Ahead) Move(h *am.Hold, until time.Time) {
 // LimitsAhead reports whether the rule limits what has not begun.
 func (p *Permit) LimitsAhead() bool { return p != nil && p.rule.ahead != nil }
 
-// WithinAhead returns an *am.Error with code Refused if all, which are the held windows and new ones, exceeds a limit of
-// the rule.
-func (p *Permit) WithinAhead(held, all Ahead) error {
+// WithinAhead returns an *am.Error with code Refused if the new holds in added, beside held, exceed a limit of the rule. It adds them
+// to held.
+func (p *Permit) WithinAhead(held Ahead, added []am.Hold) error {
 	if !p.LimitsAhead() {
 		return nil
+	}
+	windows, seconds := len(held.windows), held.seconds
+	for i := range added {
+		held.Add(&added[i])
 	}
 	for _, l := range [...]struct {
 		most, has, sum int64
 		unit           string
 	}{
-		{p.rule.ahead.windows, int64(len(held.windows)), int64(len(all.windows)), "reservation"},
-		{p.rule.ahead.hours, hours(held.seconds), hours(all.seconds), "node-hour"},
+		{p.rule.ahead.windows, int64(windows), int64(len(held.windows)), "reservation"},
+		{p.rule.ahead.hours, hours(seconds), hours(held.seconds), "node-hour"},
 	} {
 		if l.most == unlimited || l.sum <= l.most {
 			continue

@@ -230,7 +230,11 @@ func (d *Operations) Shutdown(ctx context.Context, o Shutdown) (Result, error) {
 		t.event, t.slivers = am.EventShutdown, live
 		t.record.ShutdownOperator = o.Operator
 		done.Slices = append(done.Slices, SliceResult{Slice: t.slice, Slivers: len(live), Shutdown: true, ClientIDs: clientIDs(live)})
-		return lease.Shutdown(v, cs, t.record, live, "")
+		t.text, err = lease.Shutdown(v, cs, t.record, live, "")
+		if t.text != "" {
+			done.Warnings = append(done.Warnings, "this "+t.text)
+		}
+		return err
 	})
 }
 

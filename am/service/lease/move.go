@@ -1,0 +1,120 @@
+package lease
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/service/maintenance"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+	"patchbay/rspec/match"
+)
+
+// Mover binds slivers that have not begun to other components. It is for one decision.
+type Mover struct {
+	Inventory *inventory.Inventory
+	Plan      *maintenance.Plan
+	// Allows reports whether the user of a sliver may use a component; nil allows all.
+	Allows func(x *am.Sliver, c *inventory.Component) bool
+
+	taken map[*inventory.Component]bool // by earlier moves
+	full  map[string]bool               // what Move has searched without success
+}
+
+// Obstacle returns the reason why x, whose start has come, cannot begin on its component in the near future; "" if there
+// is none. The text does not name other users.
+func (m *Mover) Obstacle(v *store.View, x *am.Sliver) (why string, err error) {
+	c, ok := m.Inventory.ComponentOf(x)
+	switch {
+	case !ok:
+		return fmt.Sprintf("component %s is not at this aggregate any more", x.ComponentName), nil
+	case c.Drained || m.Plan.Drain(c.Name) != nil:
+		return fmt.Sprintf("component %s is out of service", c.Name), nil
+	}
+	err = v.CalendarAt([]byte(x.Component.Key()), func(h *am.Hold) bool {
+		switch {
+		case !h.From.IsZero() || !x.Exclusive && !h.Exclusive:
+		case h.Cleaning:
+			u, failed := urn.Parse(string(h.Sliver))
+			if t, _, err := v.Task(u); failed == nil && err == nil && t.Attempt > 0 {
+				why = fmt.Sprintf("component %s cannot be cleaned", c.Name)
+			}
+		case h.Until.IsZero():
+			why = fmt.Sprintf("component %s is kept for inspection after a shutdown", c.Name)
+		}
+		return why == ""
+	})
+	return why, err
+}
+
+// Move binds x, which has not begun, to an equal component that is free from now or the start of x until its end. It
+// reports whether there is one. A sliver stays if its user asked for its component, or if it has links.
+func (m *Mover) Move(v *store.View, x *am.Sliver) (bool, error) {
+	class := fmt.Sprint(x.Provider, x.SliverType, x.HardwareType, x.Exclusive, x.Begins, x.Ends, x.Amount, x.Creator)
+	if x.Asked || len(x.Interfaces) > 0 || m.full[class] {
+		return false, nil
+	}
+	if m.taken == nil {
+		m.taken, m.full = map[*inventory.Component]bool{}, map[string]bool{}
+	}
+	old, _ := m.Inventory.ComponentOf(x)
+	for _, c := range m.Inventory.Components {
+		if c == old || m.taken[c] || !m.isEqual(x, old, c) {
+			continue
+		}
+		free, err := m.isFree(v, x, c)
+		if err != nil {
+			return false, err
+		}
+		if free {
+			x.Component, x.ComponentName, x.Gateway, m.taken[c] = c.URN, c.Name, c.Gateway.Address(), true
+			return true, nil
+		}
+	}
+	m.full[class] = len(x.Features) == 0
+	return false, nil
+}
+
+// isEqual reports whether c is like the component of x, which is old, or nil if the inventory lacks it.
+func (m *Mover) isEqual(x *am.Sliver, old, c *inventory.Component) bool {
+	switch {
+	case c.Drained || m.Plan.Drain(c.Name) != nil || c.Provider != x.Provider || len(c.HardwareTypes) == 0 || c.HardwareTypes[0] != x.HardwareType,
+		!slices.ContainsFunc(c.SliverTypes, func(t *inventory.SliverType) bool { return t.Name == x.SliverType }),
+		m.Allows != nil && !m.Allows(x, c):
+		return false
+	case old == nil:
+		return len(x.Features) == 0
+	}
+	return c.Exclusive == old.Exclusive && slices.Equal(c.HardwareTypes, old.HardwareTypes) && (len(x.Features) == 0 || maps.EqualFunc(c.Capabilities, old.Capabilities, func(a, b match.Capability) bool { return a.Kind == b.Kind && a.String() == b.String() }))
+}
+
+// isFree reports whether x fits on c for its whole time.
+func (m *Mover) isFree(v *store.View, x *am.Sliver, c *inventory.Component) (free bool, err error) {
+	from := laterOf(v.Now(), x.Begins)
+	for _, w := range m.Plan.Windows(c.Name) {
+		if w.From.Before(x.Ends) && w.Until.After(from) {
+			return false, nil
+		}
+	}
+	free = true
+	var used am.Amount
+	err = v.CalendarAt([]byte(c.URN.Key()), func(h *am.Hold) bool {
+		if h.Overlaps(from, x.Ends, v.Now()) {
+			used = used.Add(h.Amount)
+			free = !x.Exclusive && !h.Exclusive
+		}
+		return free
+	})
+	return free && am.Fits(c.Capacity, used, x.Amount, 1) > 0, err
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
