@@ -158,6 +158,9 @@ func (s *Site) openPages(st *store.Store) (err error) {
 		Authority: s.trialState,
 		Transport: s.server.InProcess,
 		Free:      s.aggregate.Free,
+		Calendar:  s.aggregate.Calendar,
+		AheadMax:  s.config.Leases.AheadMax,
+		AheadStep: s.config.Leases.AheadStep,
 		Admin:     s.server.SocketHandler(),
 		IsSimulated: func(component string) bool {
 			c, ok := s.inventory.Load().ComponentNamed(component)

@@ -111,6 +111,26 @@ func (q *request) create(o *opened, urns []string, options client.Options) error
 // inputTime is the form of a datetime-local input.
 const inputTime = "2006-01-02T15:04"
 
+// parseInput returns the time of a datetime-local input, in UTC.
+func parseInput(text string) (time.Time, error) {
+	t, err := time.Parse(inputTime, text)
+	if err != nil {
+		t, err = time.Parse(inputTime+":05", text)
+	}
+	return t, err
+}
+
+// inputText returns a time as a datetime-local input has it; "" for none.
+func inputText(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return ""
+	case t.Second() > 0:
+		return t.UTC().Format(inputTime + ":05")
+	}
+	return t.UTC().Format(inputTime)
+}
+
 // extendExperiment sets a later end of all leases.
 func (q *request) extendExperiment(o *opened) error {
 	list, err := o.status(q)

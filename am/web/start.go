@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"maps"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,6 +40,7 @@ var startRoutes = []route{
 type startForm struct {
 	Name, Project, Text, Key string
 	Life                     time.Duration // 0 for the usual one
+	Begin, End               time.Time     // zero for now, and for the end that Life gives
 	IsClass                  bool          // the text is the request of the project
 	NeedsNoKey               bool          // the visitor was told that without a key they cannot log in
 	Seen                     string        // identifies the text that the form showed
@@ -54,6 +56,10 @@ type startBody struct {
 	Offers   []offer
 }
 
+// BeginText and EndText are the values of the inputs.
+func (f startForm) BeginText() string { return inputText(f.Begin) }
+func (f startForm) EndText() string   { return inputText(f.End) }
+
 // Lives returns the lengths of leases that the form offers beside the usual one.
 func (x startBody) Lives() []time.Duration {
 	const day = 24 * time.Hour
@@ -68,6 +74,10 @@ type checkBody struct {
 	Summary  string
 	// Reason says why the request does not fit now; "" if it fits.
 	Reason string
+	// IsAhead means that the nodes begin later, so what fits now does not matter.
+	IsAhead bool
+	// FirstStart and LongestEnd are times with room, after a refusal for lack of it; zero if they are unknown.
+	FirstStart, LongestEnd time.Time
 	// Request is what is sent; nil after a mistake. compiled has it for a source.
 	Request  []byte
 	compiled *compile.Result
@@ -97,11 +107,37 @@ func (q *request) showStart() error {
 		}
 		offers = slices.DeleteFunc(offers, offer.IsTaught)
 		if len(offers) == 1 && !offers[0].Runs {
-			return &redirect{offers[0].Path}
+			to := url.URL{Path: offers[0].Path, RawQuery: q.r.URL.RawQuery}
+			return &redirect{to.String()}
 		}
 	}
 	f := startForm{Name: cmp.Or(q.r.PathValue("name"), "example"), Project: q.r.PathValue("project"), Text: experiment.Example, IsClass: true}
+	if err := f.fillFromCalendar(q); err != nil {
+		return err
+	}
 	return q.showForm(f, nil, "")
+}
+
+// nodeRequest is a request for one node.
+const nodeRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
+  <node client_id="node1" exclusive="%t">
+    <sliver_type name="%s"/>
+  </node>
+</rspec>
+`
+
+// fillFromCalendar fills in what a link of the calendar has: a free time, and the type of a node.
+func (f *startForm) fillFromCalendar(q *request) error {
+	v := q.r.URL.Query()
+	f.Begin, _ = parseInput(v.Get("begin")) // a damaged one is left out
+	f.End, _ = parseInput(v.Get("end"))
+	free, err := q.Free()
+	for _, t := range free.Types {
+		if name := v.Get("type"); name != "" && t.Name == name {
+			f.Text = fmt.Sprintf(nodeRequest, t.Kind == "exclusive", template.HTMLEscapeString(name))
+		}
+	}
+	return err
 }
 
 // choices returns the projects in which the visitor may start experiments, and what projects offer them.
@@ -130,6 +166,7 @@ func (q *request) showForm(f startForm, check *checkBody, problem string) error 
 		if check, err = q.examine(f.Text); err != nil {
 			return err
 		}
+		check.setAhead(f.Begin.After(q.now))
 	}
 	list = slices.DeleteFunc(list, func(p projectRecord) bool { return p.Request != "" && !p.IsTaught() }) // students start what the class has
 	status := http.StatusOK
@@ -165,6 +202,8 @@ func (q *request) checkStart() error {
 	x, err := q.examine(q.r.FormValue("text"))
 	var b bytes.Buffer
 	if err == nil {
+		begin, _ := parseInput(q.r.FormValue("begin"))
+		x.setAhead(begin.After(q.now))
 		err = q.templates["start"].ExecuteTemplate(&b, "check", x)
 	}
 	if err != nil {
@@ -172,6 +211,17 @@ func (q *request) checkStart() error {
 	}
 	return q.send(http.StatusOK, htmlType, b.Bytes())
 }
+
+// setAhead leaves out what does not fit now if the nodes begin later.
+func (x *checkBody) setAhead(isAhead bool) {
+	if x.IsAhead = isAhead; isAhead {
+		x.Reason = ""
+	}
+}
+
+// BeginAt and EndAt are the values of the buttons after a refusal for lack of room.
+func (x *checkBody) BeginAt() string { return inputText(x.FirstStart) }
+func (x *checkBody) EndAt() string   { return inputText(x.LongestEnd) }
 
 // examine reads a request or a source: it finds the mistakes, draws what it describes, and asks what fits now. It reserves
 // nothing.
@@ -322,6 +372,7 @@ func (q *request) start() error {
 		Text: strings.ReplaceAll(q.r.FormValue("text"), "\r\n", "\n"), IsClass: value("class") != "", NeedsNoKey: value("nokey") != "",
 	}
 	f.Life, _ = display.ParseDuration(value("life")) // empty for the usual one
+	problem := f.readWindow(value, q)
 	if f.IsClass {
 		list, err := q.projects()
 		if err != nil {
@@ -334,8 +385,12 @@ func (q *request) start() error {
 	if err != nil {
 		return err
 	}
-	if value("do") == "check" {
+	check.setAhead(f.Begin.After(q.now))
+	if value("do") == "check" || value("first")+value("last") != "" {
 		return q.showForm(f, check, "")
+	}
+	if problem != "" {
+		return q.showForm(f, check, problem+" Nothing is reserved.")
 	}
 	if f.IsClass && value("seen") != textID(f.Text) {
 		return q.showForm(f, check, "Your teacher has changed the request. Look at the new one, then press Start again.")
@@ -360,14 +415,58 @@ func (q *request) start() error {
 	if err != nil {
 		return err
 	}
+	if f.Begin.After(q.now) {
+		return q.redirect(o.Path(), done("The nodes are reserved for you from %s on. They are created and started then, without you.", inUTC(f.Begin)))
+	}
 	return q.redirect(o.Path(), done("The nodes are reserved for you; this page shows when they are ready."))
+}
+
+// readWindow reads when the experiment begins and ends. After a refusal for lack of room, a button has another begin or end. It returns what
+// is wrong with the times; "" if nothing is.
+func (f *startForm) readWindow(value func(string) string, q *request) (problem string) {
+	for _, i := range []struct {
+		name string
+		to   *time.Time
+	}{{"begin", &f.Begin}, {"end", &f.End}} {
+		var err error
+		if *i.to, err = parseInput(value(i.name)); err != nil && value(i.name) != "" {
+			problem = fmt.Sprintf("%.40q is not a time. Write one such as %s, in UTC.", value(i.name), q.now.Add(time.Hour).UTC().Format(inputTime))
+		}
+	}
+	if first, err := parseInput(value("first")); err == nil {
+		if !f.End.IsZero() { // it lasts as long as before
+			f.End = first.Add(f.End.Sub(laterOf(f.Begin, q.now)))
+		}
+		f.Begin = first
+	}
+	if last, err := parseInput(value("last")); err == nil {
+		f.End = last
+	}
+	begin := laterOf(f.Begin, q.now)
+	switch {
+	case problem != "":
+	case !f.End.IsZero() && !f.End.After(begin):
+		problem = fmt.Sprintf("The end, %s, is not after the begin, %s.", inUTC(f.End), inUTC(begin))
+	case !f.Begin.IsZero() && f.Begin.Before(q.now.Add(-time.Hour)): // a form may be open for a while
+		problem = fmt.Sprintf("The begin, %s, is past. Choose a later one, or none to begin now.", inUTC(f.Begin))
+	}
+	return problem
+}
+
+// laterOf returns the later time.
+func laterOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // startExperiment creates the slice, reserves the nodes, and has them created and started. It adds the lines of a refusal to check.
 func (q *request) startExperiment(f startForm, check *checkBody) (*opened, error) {
-	options := client.Options{}
-	if f.Life > 0 {
-		options.End = q.now.Add(f.Life)
+	options := client.Options{End: f.End}
+	begin := laterOf(f.Begin, q.now)
+	if isAhead := begin.After(q.now); options.End.IsZero() && (isAhead || f.Life > 0) {
+		options.End = begin.Add(cmp.Or(f.Life, q.Lease))
 	}
 	if f.Key != "" {
 		err := q.addKey(f.Key)
@@ -379,16 +478,29 @@ func (q *request) startExperiment(f startForm, check *checkBody) (*opened, error
 	if err != nil {
 		return nil, err
 	}
+	if begin.After(q.now) {
+		options.Start, options.AtStart = begin, true
+		if options.Users, err = q.usersOf(o.URN); err != nil {
+			return nil, err
+		}
+	}
 	all := []string{o.Slice}
 	_, reply, err := o.Client.Allocate(q.r.Context(), o.Slice, o.Credentials, string(check.Request), options)
 	switch _, isRefused := errors.AsType[*am.Error](err); {
+	case isRefused && am.CodeOf(err) == am.TooBig:
+		check.Reason = cmp.Or(check.Reason, check.ofSource(reply.Output))
+		check.FirstStart, check.LongestEnd = reply.FirstStart, reply.LongestEnd
+		if options.AtStart {
+			return nil, badRequest("The request does not fit then; see below.")
+		}
+		return nil, badRequest("The request does not fit now; see below.")
 	case isRefused && check.Reason != "":
 		return nil, badRequest("The request does not fit now; see below.")
 	case isRefused:
 		check.refuse(check.ofSource(reply.Output))
 		return nil, badRequest("The site refused the request; see below.")
-	case err != nil:
-		return nil, err
+	case err != nil || options.AtStart:
+		return o, err
 	}
 	if options.Users, err = q.usersOf(o.URN); err == nil {
 		err = q.create(o, all, options)

@@ -43,6 +43,10 @@ type Config struct {
 	Transport func(chain [][]byte, remote string) http.RoundTripper
 	// Free returns what is available now.
 	Free func() (service.Free, error)
+	// Calendar returns what is held in a time, with the windows of some slices marked.
+	Calendar func(from, until time.Time, mine []urn.URN) (*service.Calendar, error)
+	// AheadMax is how far ahead reservations may begin, 0 for none; they begin at multiples of AheadStep if it is not 0.
+	AheadMax, AheadStep time.Duration
 	// CompileOptions returns the options to compile sources for the site.
 	CompileOptions func() (compile.Options, error)
 	// IsSimulated reports whether the nodes on a component are simulated, so nobody can log in.
@@ -130,7 +134,7 @@ func New(c Config) (*Pages, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	allRoutes := slices.Concat(freeRoutes, signInRoutes, mineRoutes, startRoutes, experimentRoutes, classRoutes, todayRoutes, listRoutes, useRoutes)
+	allRoutes := slices.Concat(freeRoutes, calendarRoutes, signInRoutes, mineRoutes, startRoutes, experimentRoutes, classRoutes, todayRoutes, listRoutes, useRoutes)
 	pages := map[string]route{} // by path
 	for _, r := range allRoutes {
 		if path, isPage := strings.CutPrefix(r.pattern, "GET "); isPage {

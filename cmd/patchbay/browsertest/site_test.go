@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/require"
@@ -76,6 +77,19 @@ func (s *site) up(member, slice, request string, fails bool) {
 	program.Write(s.t, file, request)
 	code, out := program.Run(s.t, "up", file, "--user", filepath.Join(s.dir, "users", member), "--url", s.at.API, "--slice", slice)
 	if (code != 0) != fails {
+		s.t.Fatalf("up: exit status %d:\n%s", code, out)
+	}
+}
+
+// upAt reserves a request in a slice of a member, from one time until another one after now.
+func (s *site) upAt(member, slice, request string, from, until time.Duration) {
+	s.t.Helper()
+	file, at := filepath.Join(s.t.TempDir(), slice+".xml"), func(d time.Duration) string {
+		return time.Now().Add(d).UTC().Format("2006-01-02T15:04:05Z")
+	}
+	program.Write(s.t, file, request)
+	code, out := program.Run(s.t, "up", file, "--user", filepath.Join(s.dir, "users", member), "--url", s.at.API, "--slice", slice, "--at", at(from), "--until", at(until))
+	if code != 0 {
 		s.t.Fatalf("up: exit status %d:\n%s", code, out)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -31,7 +32,9 @@ func eachView(t *testing.T, look func(name string, p *tab)) {
 	s.patchbay("drain", "pc9", "--reason", "its fan is loud")
 
 	visitor := newTab(t, s.at.Pages)
-	for name, path := range map[string]string{"free": "/ui/", "sign-in": "/ui/sign-in"} {
+	s.upAt("bob", "later", request("raw-pc:a:pc2", "raw-pc:b:pc3", "vm:c"), 30*time.Hour, 60*time.Hour)
+	s.upAt("alice", "course", request("raw-pc:a:pc2", "raw-pc:b:pc4"), 72*time.Hour, 100*time.Hour)
+	for name, path := range map[string]string{"free": "/ui/", "calendar": "/ui/calendar", "calendar-month": "/ui/calendar?days=30", "calendar-day": "/ui/calendar?days=1", "sign-in": "/ui/sign-in"} {
 		visitor.open(path)
 		look(name, visitor)
 	}
@@ -53,6 +56,12 @@ func eachView(t *testing.T, look func(name string, p *tab)) {
 
 	alice := s.member("alice")
 	look("mine", alice)
+	alice.press("course")
+	alice.see("2 nodes")
+	look("experiment-ahead", alice)
+	alice.press("Calendar")
+	look("calendar-mine", alice)
+	alice.press("Mine")
 	alice.press("lab")
 	alice.see("2 nodes: 2 ready")
 	look("experiment", alice)
