@@ -160,7 +160,7 @@ func (p *Permit) Until(t *Timeline, h *am.Hold, until time.Time) (at time.Time, 
 			break
 		}
 		if e := p.firstExcess(&x.held, Amount{1, h.Amount.Cores, h.Amount.Disk}); e != nil {
-			return at, p.rule.withHint(fmt.Sprintf("%s, which allows at most %s for %s %s at one time; %s are reserved from then on", p.rule, plural(e.most, e.unit), e.kind, e.name, count(e.has, e.unit)))
+			return at, p.rule.withHint(fmt.Sprintf("%s, which allows at most %s for %s %s at one time, with %s reserved then", p.rule, plural(e.most, e.unit), e.kind, e.name, count(e.has, e.unit)))
 		}
 	}
 	return until, ""
