@@ -51,9 +51,10 @@ func killCount(t *testing.T, variable string, few int) int {
 type sliceRecord struct {
 	slice string
 	cred  []client.Credential
-	// slivers are the acknowledged slivers with the ends of their leases.
-	slivers map[string]time.Time
+	// slivers are the acknowledged slivers by URN. Those of CreateSliver have no times.
+	slivers map[string]client.Sliver
 	made    bool // Provision or CreateSliver was acknowledged for all slivers
+	ahead   bool // the slivers begin after the test
 	linked  bool // a change with the link was acknowledged
 	down    bool // Shutdown was acknowledged
 	// open is the call without an answer, which may have been done or not.
@@ -70,6 +71,7 @@ type killTest struct {
 	user     *identity
 	books    []*sliceRecord
 	rnd      *rand.Rand
+	begun    time.Time
 	answered atomic.Int64
 	acks     map[string]int // by method
 	mu       sync.Mutex     // guards acks
@@ -82,16 +84,18 @@ const (
 	threeNodes  = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="a"/><node client_id="b"/><node client_id="c"/></rspec>`
 	// oneTooMany requests more nodes than exist, so nothing is allocated.
 	oneTooMany = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="a"/><node client_id="b"><sliver_type name="none"/></node></rspec>`
+	// userKey is a public key that belongs to nobody.
+	userKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f test"
 )
 
 func newKillTest(t *testing.T, s *servedSite, f *federation, root *identity, callers int) *killTest {
 	t.Helper()
-	k := &killTest{t: t, s: s, rnd: rand.New(rand.NewPCG(require.Seed(t), 0)), acks: map[string]int{}}
+	k := &killTest{t: t, s: s, rnd: rand.New(rand.NewPCG(require.Seed(t), 0)), begun: time.Now().Truncate(time.Second), acks: map[string]int{}}
 	k.user = f.issue(f.urn("user", "alice"), false, root)
 	f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"} // fast to create
 	for i := range callers {
 		x := f.issue(f.urn("slice", fmt.Sprintf("s%d", i)), false, root)
-		k.books = append(k.books, &sliceRecord{slice: x.urn, cred: signedCredentials(f.sign(statement{owner: k.user, target: x, privileges: []string{"*"}}, root)), slivers: map[string]time.Time{}})
+		k.books = append(k.books, &sliceRecord{slice: x.urn, cred: signedCredentials(f.sign(statement{owner: k.user, target: x, privileges: []string{"*"}}, root)), slivers: map[string]client.Sliver{}})
 	}
 	return k
 }
@@ -147,7 +151,9 @@ func (k *killTest) runStep(c, old *client.Client, b *sliceRecord, rnd *rand.Rand
 	}
 	switch {
 	case len(b.slivers) == 0:
-		b.open = pick("Allocate", "Allocate", "CreateSliver")
+		b.open = pick("Allocate", "Allocate", "CreateSliver", "Ahead", "Ahead")
+	case b.ahead:
+		b.open = pick("Renew ahead", "Renew ahead", "At start", "Delete", "Status")
 	case !b.made:
 		b.open = pick("Provision", "Provision", "Provision", "Renew", "Change", "Delete", "Status")
 	default:
@@ -165,10 +171,24 @@ func (k *killTest) runStep(c, old *client.Client, b *sliceRecord, rnd *rand.Rand
 		request = oneTooMany
 	}
 	change := []string{twoNodes, linkedNodes, linkedNodes, threeNodes}[rnd.IntN(4)]
+	users := []client.User{{URN: k.user.urn, Keys: []string{userKey}}}
+	hour := func() time.Time { return k.begun.Add(time.Duration(2+rnd.IntN(3)) * time.Hour) }
 	var told []client.Sliver
 	var r client.Reply
 	var err error
 	switch b.open {
+	case "Ahead":
+		var a client.Answer
+		start := hour()
+		a, r, err = c.Allocate(ctx, b.slice, b.cred, request, client.Options{Start: start, End: start.Add(time.Hour), AtStart: rnd.IntN(2) == 0, Users: users})
+		told = a.Slivers
+	case "Renew ahead":
+		end := hour().Add(time.Hour)
+		told, r, err = c.Renew(ctx, urns, b.cred, end, client.Options{End: end})
+	case "At start":
+		var a client.Answer
+		a, r, err = c.Provision(ctx, urns, b.cred, client.Options{AtStart: true, Users: users})
+		told = a.Slivers
 	case "Allocate":
 		var a client.Answer
 		a, r, err = c.Allocate(ctx, b.slice, b.cred, request, client.Options{})
@@ -217,7 +237,9 @@ func (k *killTest) runStep(c, old *client.Client, b *sliceRecord, rnd *rand.Rand
 	switch method {
 	case "Delete", "DeleteSliver":
 		clear(b.slivers)
-		b.made, b.linked = false, false
+		b.made, b.linked, b.ahead = false, false, false
+	case "Ahead":
+		b.ahead = true
 	case "Change":
 		b.linked = change == linkedNodes
 		b.made = b.made && change != threeNodes
@@ -227,7 +249,7 @@ func (k *killTest) runStep(c, old *client.Client, b *sliceRecord, rnd *rand.Rand
 		b.made = true
 	}
 	for _, s := range told {
-		b.slivers[s.URN] = s.Expires
+		b.slivers[s.URN] = s
 	}
 	return true
 }
@@ -236,7 +258,7 @@ func (k *killTest) runStep(c, old *client.Client, b *sliceRecord, rnd *rand.Rand
 // node with its slivers. Then the records take the server's state.
 func (k *killTest) compareRecords(round int) {
 	t, c := k.t, k.s.client(k.user, false)
-	owner := map[string]string{}
+	owners := map[string][]stay{} // by component
 	for _, b := range k.books {
 		open := b.open
 		b.open = ""
@@ -262,37 +284,60 @@ func (k *killTest) compareRecords(round int) {
 			bad("a change was acknowledged, and is lost: it has the link: %v", has)
 		}
 		b.linked = strings.Contains(a.RSpec, `<link client_id="l"`)
-		begins, ends := open == "Allocate" || open == "CreateSliver" || open == "Change", open == "Delete" || open == "DeleteSliver"
-		there := map[string]time.Time{}
+		begins, ends := open == "Allocate" || open == "CreateSliver" || open == "Change" || open == "Ahead", open == "Delete" || open == "DeleteSliver"
+		there := map[string]client.Sliver{}
 		for _, s := range a.Slivers {
-			there[s.URN] = s.Expires
-			until, acknowledged := b.slivers[s.URN]
+			there[s.URN] = s
+			was, acknowledged := b.slivers[s.URN]
 			if !acknowledged && !begins {
 				bad("%s was deleted, and is there", s.URN)
 			}
-			if acknowledged && !until.IsZero() && open != "Renew" && open != "Provision" && !s.Expires.Equal(until) {
-				bad("its lease ends at %v, and %v was acknowledged", s.Expires, until)
+			if acknowledged && !was.Expires.IsZero() && !slices.Contains([]string{"Renew", "Provision", "Renew ahead", "At start"}, open) &&
+				!(s.Expires.Equal(was.Expires) && s.Begins.Equal(was.Begins) && s.Ends.Equal(was.Ends)) {
+				bad("its lease is %v, and %v was acknowledged", []time.Time{s.Begins, s.Ends, s.Expires}, []time.Time{was.Begins, was.Ends, was.Expires})
+			}
+			if b.ahead && (s.Begins.IsZero() || s.Allocation != string(am.Allocated)) {
+				bad("%s was reserved for later, and is %s from %v", s.URN, s.Allocation, s.Begins)
 			}
 			if b.made && open != "Change" && s.Allocation != string(am.Provisioned) {
 				bad("it was made, and is %s", s.Allocation)
 			}
 		}
-		for u, until := range b.slivers {
-			over := !until.IsZero() && time.Now().After(until) // the end of an unanswered Renew
+		for u, was := range b.slivers {
+			over := !was.Expires.IsZero() && time.Now().After(was.Expires) // the end of an unanswered Renew
 			if _, ok := there[u]; !ok && !ends && !over {
 				bad("%s was acknowledged, and is lost", u)
 			}
 		}
-		for _, m := range regexp.MustCompile(`component_id="([^"]+\+node\+pc[^"]+)"`).FindAllStringSubmatch(a.RSpec, -1) {
-			if other, twice := owner[m[1]]; twice {
-				bad("%s belongs to %s, too", m[1], other)
+		for _, m := range regexp.MustCompile(`<node [^>]*>`).FindAllString(a.RSpec, -1) {
+			where, sliver := regexp.MustCompile(`component_id="([^"]+\+node\+pc[^"]+)"`).FindStringSubmatch(m), regexp.MustCompile(`sliver_id="([^"]+)"`).FindStringSubmatch(m)
+			if where == nil || sliver == nil {
+				continue
 			}
-			owner[m[1]] = b.slice
+			s := there[sliver[1]]
+			x := stay{b.slice, s.Begins, s.Expires}
+			if !s.Begins.IsZero() {
+				x.until = s.Ends
+			}
+			for _, o := range owners[where[1]] {
+				if x.from.Before(o.until) && o.from.Before(x.until) {
+					bad("%s is its own at %+v, and belongs to %+v", where[1], x, o)
+				}
+			}
+			owners[where[1]] = append(owners[where[1]], x)
 		}
 		b.slivers = there
-		b.made = allProvisioned(a.Slivers)
+		b.made, b.ahead = allProvisioned(a.Slivers), isAhead(a.Slivers)
 	}
 }
+
+// stay is the time in which a slice holds a component.
+type stay struct {
+	slice       string
+	from, until time.Time
+}
+
+func isAhead(list []client.Sliver) bool { return len(list) > 0 && time.Now().Before(list[0].Begins) }
 
 func allProvisioned(list []client.Sliver) bool {
 	return len(list) > 0 && !slices.ContainsFunc(list, func(s client.Sliver) bool { return s.Allocation != string(am.Provisioned) })
@@ -436,9 +481,9 @@ func (k *killTest) thaw() {
 			k.t.Fatal(err)
 		}
 		clear(b.slivers)
-		b.made = allProvisioned(a.Slivers)
+		b.made, b.ahead = allProvisioned(a.Slivers), isAhead(a.Slivers)
 		for _, s := range a.Slivers {
-			b.slivers[s.URN] = s.Expires
+			b.slivers[s.URN] = s
 		}
 	}
 }
@@ -452,15 +497,15 @@ func (k *killTest) release() {
 			k.t.Errorf("Delete: %v", err)
 		}
 		clear(b.slivers)
-		b.made, b.linked = false, false
+		b.made, b.linked, b.ahead = false, false, false
 	}
 	k.awaitIdle()
 }
 
 // TestKilledUnderLoad kills the server under load, PATCHBAY_KILLS times or 2, and each
-// time once more when it is idle. Callers of both API versions allocate, provision,
+// time once more when it is idle. Callers of both API versions allocate, reserve ahead, provision,
 // start, stop, renew, delete and shut down slivers, on fewer nodes than they want.
-// Acknowledged changes must survive, no node may have two owners, the database must be
+// Acknowledged changes must survive, no node may have two owners at a time, the database must be
 // valid, and the provider must have exactly the nodes of the slivers.
 func TestKilledUnderLoad(t *testing.T) {
 	rounds := killCount(t, "PATCHBAY_KILLS", 2)
@@ -469,7 +514,6 @@ func TestKilledUnderLoad(t *testing.T) {
 	s := newServedSite(t, "testbed.example.org", f, root)
 	s.appendSettings("timing: {make: 30ms, start: 20ms, stop: 20ms, restart: 20ms, users: 20ms, remove: 30ms}\n")
 	k := newKillTest(t, s, f, root, 14)
-	begun := time.Now()
 	for round := range rounds {
 		s.start()
 		k.runLoad(func() { time.Sleep(50*time.Millisecond + time.Duration(k.rnd.IntN(300))*time.Millisecond) })
@@ -495,8 +539,8 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 	s.checkStore(rounds, nil)
 	s.checkAudit()
-	t.Logf("killed %d times under load and as often at rest in %v: %d calls answered, of them acknowledged %v", rounds, time.Since(begun).Round(time.Second), k.answered.Load(), k.acks)
-	for _, method := range []string{"Allocate", "CreateSliver", "Provision", "Renew", "Delete", "Change"} {
+	t.Logf("killed %d times under load and as often at rest in %v: %d calls answered, of them acknowledged %v", rounds, time.Since(k.begun).Round(time.Second), k.answered.Load(), k.acks)
+	for _, method := range []string{"Allocate", "CreateSliver", "Provision", "Renew", "Delete", "Change", "Ahead", "Renew ahead", "At start"} {
 		if k.acks[method] == 0 {
 			t.Errorf("no %s was acknowledged: the test proves nothing of it", method)
 		}
