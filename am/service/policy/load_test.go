@@ -23,6 +23,7 @@ rules:
     components: [pc2..pc4, vm01..vm02]
     nodes: {user: 10, slice: 5, project: 40}
     cores: {user: 20}
+    ahead: {windows: 20, node_hours: 100}
     lease: {first: 2h, longest: 3d, renew: 1d12h}
     says: Ask your teacher.
     terms: {url: "https://testbed.example.org/terms", accepted: accepted}
@@ -56,7 +57,7 @@ func load(t testing.TB, policy, accepted string) *Rules {
 func TestLoadDescribesTheRules(t *testing.T) {
 	r := load(t, testPolicy, "# of this year\nurn:publicid:IDN+example.org:course-net+user+alice  2026-01-02\n")
 	want := []string{
-		`rule "students", for example.org:course-*+user+* in example.org:course-net: only container on only pc2..pc4, vm01..vm02; at most 10 nodes a user; at most 5 nodes a slice; at most 40 nodes a project; at most 20 cores a user; the first lease at most 2h; renewals to at most 1d12h after the renewal; slivers live at most 3d; only for users who have accepted https://testbed.example.org/terms and are listed in accepted (in upper or lower case); text in refusals: Ask your teacher.`,
+		`rule "students", for example.org:course-*+user+* in example.org:course-net: only container on only pc2..pc4, vm01..vm02; at most 10 nodes a user; at most 5 nodes a slice; at most 40 nodes a project; at most 20 cores a user; at most 20 reservations a user that have not begun; at most 100 node-hours a user that have not begun; the first lease at most 2h; renewals to at most 1d12h after the renewal; slivers live at most 3d; only for users who have accepted https://testbed.example.org/terms and are listed in accepted (in upper or lower case); text in refusals: Ask your teacher.`,
 		`rule "closed", for example.net:**+user+*: nothing new: You are to use the other site.`,
 		"users that match no rule may reserve nothing",
 	}
@@ -90,14 +91,16 @@ func TestLoadFindsMistakes(t *testing.T) {
 		{"no mapping", testPolicy, "- a\n", "1: the policy must be a list of keys and values: rules, otherwise"},
 		{"two documents", "otherwise: refuse", "---\notherwise: refuse", "a second YAML document begins here"},
 		{"a misspelt key", "sliver_types", "sliver_type", `6: a rule has no key "sliver_type"; did you mean "sliver_types"?`},
-		{"an unknown key", "says:", "colour:", `11: a rule has no key "colour"; there are name, who`},
-		{"a key twice", "says: Ask", "name: other\n    says: Ask", `11: a rule has the key "name" twice`},
+		{"an unknown key", "says:", "colour:", `12: a rule has no key "colour"; there are name, who`},
+		{"a key twice", "says: Ask", "name: other\n    says: Ask", `12: a rule has the key "name" twice`},
 		{"rules of the wrong kind", testPolicy, "rules: {a: b}", "1: rules must be a list"},
 		{"a rule of the wrong kind", testPolicy, "rules: [a]", "1: a rule must be a list of keys"},
 		{"no name", "name: students\n    who", "who", "3: the rule has no name"},
 		{"a name of two words", "name: students", "name: my students", `3: the name "my students" must be one word`},
-		{"a name twice", "name: closed", "name: students", `13: the rule in line 3 is called "students", too`},
-		{"a pattern for nobody", "example.net:**+user+*", "example.net", `14: who: "example.net" is not a pattern for users`},
+		{"a misspelt key of ahead", "node_hours", "nodehours", `10: ahead has no key "nodehours"; did you mean "node_hours"?`},
+		{"hours that are no number", "node_hours: 100", "node_hours: 4d", "10: node_hours must be a whole number"},
+		{"a name twice", "name: closed", "name: students", `14: the rule in line 3 is called "students", too`},
+		{"a pattern for nobody", "example.net:**+user+*", "example.net", `15: who: "example.net" is not a pattern for users`},
 		{"a project that is a slice", "projects: example.org:course-net", "projects: example.org+slice+a", `5: projects: "example.org+slice+a" is more than`},
 		{"an empty list", `["example.org:course-*+user+*"]`, "[]", "4: who is empty; drop the key to allow all"},
 		{"nothing in place of a list", `["example.org:course-*+user+*"]`, "", "4: who is empty"},
@@ -111,22 +114,22 @@ func TestLoadFindsMistakes(t *testing.T) {
 		{"a size that is none", "cores: {user: 20}", "disk: {user: 40 pounds}", "9: disk of a user must be a size such as 512M"},
 		{"a number that is none", "user: 20", "user: many", "9: cores of a user must be a whole number"},
 		{"amounts of something else", "slice: 5", "slices: 5", `8: nodes has no key "slices"; did you mean "slice"?`},
-		{"no time", "first: 2h", "first: 2", "10: first of a lease must be a time like"},
-		{"a time of nothing", "first: 2h", "first: 0d", "10: first of a lease must be a time like"},
-		{"a time too long", "longest: 3d", "longest: 99999d", "10: longest of a lease must be a time like"},
-		{"the first longer than the longest", "first: 2h", "first: 4d", "10: the first lease, 4d, is longer than the longest, 3d"},
-		{"a text of two lines", "says: Ask your teacher.", `says: "a\nb"`, "11: says must be one line without control"},
-		{"a long text", "says: Ask your teacher.", "says: " + strings.Repeat("a", 501), "11: says must have at most 500 bytes"},
-		{"a refusal that is a switch", "refuse: You are to use the other site.", "refuse: false", "15: refuse is not a switch but the text of the refusal: write the reason"},
-		{"a refusal that is switched on", "refuse: You are to use the other site.", "refuse: Yes", "15: refuse is not a switch"},
-		{"a refusal that is a switch in quotes", "refuse: You are to use the other site.", `refuse: " no "`, "15: refuse is not a switch"},
-		{"a refusal without text", "refuse: You are to use the other site.", "refuse:", "15: refuse must be a text"},
-		{"terms without a list", ", accepted: accepted", "", "12: terms needs both url"},
-		{"terms at no address", "https://testbed.example.org/terms", "testbed", `12: url "testbed" must be a web address`},
-		{"terms at a script", "https://testbed.example.org/terms", "javascript:alert", `12: url "javascript:alert" must be a web address`},
-		{"a list that is not there", "accepted: accepted", "accepted: nobody", "12: the list of users who have accepted the terms: "},
+		{"no time", "first: 2h", "first: 2", "11: first of a lease must be a time like"},
+		{"a time of nothing", "first: 2h", "first: 0d", "11: first of a lease must be a time like"},
+		{"a time too long", "longest: 3d", "longest: 99999d", "11: longest of a lease must be a time like"},
+		{"the first longer than the longest", "first: 2h", "first: 4d", "11: the first lease, 4d, is longer than the longest, 3d"},
+		{"a text of two lines", "says: Ask your teacher.", `says: "a\nb"`, "12: says must be one line without control"},
+		{"a long text", "says: Ask your teacher.", "says: " + strings.Repeat("a", 501), "12: says must have at most 500 bytes"},
+		{"a refusal that is a switch", "refuse: You are to use the other site.", "refuse: false", "16: refuse is not a switch but the text of the refusal: write the reason"},
+		{"a refusal that is switched on", "refuse: You are to use the other site.", "refuse: Yes", "16: refuse is not a switch"},
+		{"a refusal that is a switch in quotes", "refuse: You are to use the other site.", `refuse: " no "`, "16: refuse is not a switch"},
+		{"a refusal without text", "refuse: You are to use the other site.", "refuse:", "16: refuse must be a text"},
+		{"terms without a list", ", accepted: accepted", "", "13: terms needs both url"},
+		{"terms at no address", "https://testbed.example.org/terms", "testbed", `13: url "testbed" must be a web address`},
+		{"terms at a script", "https://testbed.example.org/terms", "javascript:alert", `13: url "javascript:alert" must be a web address`},
+		{"a list that is not there", "accepted: accepted", "accepted: nobody", "13: the list of users who have accepted the terms: "},
 		{"a list that is a folder", "accepted: accepted", "accepted: .", "is not a regular file"},
-		{"otherwise neither", "otherwise: refuse", "otherwise: maybe", "16: otherwise must be allow or refuse"},
+		{"otherwise neither", "otherwise: refuse", "otherwise: maybe", "17: otherwise must be allow or refuse"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			text := strings.Replace(testPolicy, tt.old, tt.new, 1)
@@ -177,6 +180,7 @@ func TestLikelyMistakesAreRemarked(t *testing.T) {
 		{"disk of sliver types that take none", `rules: [{name: a, sliver_types: raw-pc, disk: {user: 4G}}]`, `rule "a": no sliver type that it allows takes disk`},
 		{"cores of all sliver types", `rules: [{name: a, cores: {user: 4}}]`, ""},
 		{"a refusal with amounts", `rules: [{name: a, refuse: Not here., nodes: {user: 1}}]`, "have no effect"},
+		{"a refusal with reservations ahead", `rules: [{name: a, refuse: Not here., ahead: {windows: 1}}]`, "have no effect"},
 		{"a refusal that tools pass by", `rules: [{name: a, who: "x+user+*"}, {name: b, who: "y+user+*", refuse: Not here.}]`, `rule "b": it does not refuse a tool that calls for itself`},
 		{"with an end for all", `rules: [{name: b, who: "y+user+*", refuse: Not here.}, {name: c, nodes: {user: 1}}]`, ""},
 		{"with an end for some", `rules: [{name: b, who: "y+user+*", refuse: Not here.}, {name: c, projects: x}]`, "does not refuse a tool"},

@@ -209,7 +209,7 @@ func TestExplainNamesTheRule(t *testing.T) {
 		rule, refused string
 		may           int
 	}{
-		{student("alice"), "students", "[T&C-APPROVAL-MISSING]", 10},
+		{student("alice"), "students", "[T&C-APPROVAL-MISSING]", 12},
 		{urn.MustParse("urn:publicid:IDN+example.net+user+a"), "closed", "refuses this", 0},
 		{userURN("alice"), "", "matches no rule of this site", 0},
 	} {
