@@ -25,6 +25,8 @@ type Site struct {
 	Monitoring *AdMonitoring
 	// SliverInfo says that the site's manifests use the extension sliver-info.
 	SliverInfo bool
+	// Leases says that the site reserves nodes for the time of a lease.
+	Leases bool
 	// Templates says that the site compiles templates in requests.
 	Templates bool
 }

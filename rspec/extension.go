@@ -5,6 +5,9 @@ package rspec
 // only copied to the manifest.
 func (s *Site) RequestExtensions() []string {
 	spaces := []string{userSpace, proxySpace, emulabSpace, matchSpace, netSpace, originSpace, setupSpace, toscaSpace, toscaBase}
+	if s.Leases {
+		spaces = append(spaces, nitosSpace)
+	}
 	if s.Templates {
 		spaces = append(spaces, templateSpace)
 	}

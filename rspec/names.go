@@ -31,6 +31,7 @@ const (
 	toscaSpace    = schemas.TOSCA
 	toscaBase     = schemas.TOSCABase
 	netSpace      = schemas.Net
+	nitosSpace    = schemas.NITOS
 	originSpace   = schemas.Origin
 	originSchema  = originSpace + "/origin.xsd"
 	templateSpace = schemas.Template

@@ -32,6 +32,8 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 			}
 		case c.Space == netSpace:
 			p.readNodeWish(c, &n)
+		case isLeaseRef(c):
+			p.readLeaseRef(c, &n)
 		case c.Space == emulabSpace:
 			n.RoutableIP = n.RoutableIP || c.Local == "routable_control_ip"
 			p.remarkUnsupported(c, "node", n.ClientID)

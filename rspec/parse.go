@@ -78,10 +78,11 @@ func readRequest(b []byte, o ReadOptions) (r *Request, refused *RequestError, re
 	}
 	root := doc.elements[0]
 	p := requestParser{
-		o:        o,
-		r:        &Request{doc: doc, options: o, Findings: findings, GeneratedBy: value(root, "generated_by"), Managers: o.Managers},
-		problems: report{most: maxProblems},
-		remarks:  report{most: maxRemarks},
+		o:          o,
+		leaseNames: map[string]*leaseElement{},
+		r:          &Request{doc: doc, options: o, Findings: findings, GeneratedBy: value(root, "generated_by"), Managers: o.Managers},
+		problems:   report{most: maxProblems},
+		remarks:    report{most: maxRemarks},
 	}
 	if p.checkRoot(root); len(p.problems.list) == 0 {
 		p.readRoot(root)
@@ -113,6 +114,10 @@ type requestParser struct {
 	nodeNames, linkNames, interfaceNames names
 
 	steps []stepElements
+	// leases are those of the root, and leaseNames has them by name.
+	leases     []*leaseElement
+	leaseNames map[string]*leaseElement
+
 	// artifactTemplates are the ArtifactTemplates by id, and artifacts those that were used.
 	artifactTemplates map[string]*xmltree.Element
 	artifacts         map[*xmltree.Element]*artifact
@@ -167,6 +172,8 @@ func (p *requestParser) readRoot(root *xmltree.Element) {
 			nodes = append(nodes, e)
 		case isElement(e, "link"):
 			links = append(links, e)
+		case e.Space == nitosSpace && e.Local == "lease":
+			p.addLease(e)
 		case isMonitoring(e) && p.r.Monitoring == nil:
 			p.r.Monitoring = p.readMonitoring(e, "")
 		case e.Space == setupSpace:

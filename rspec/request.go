@@ -140,6 +140,8 @@ type Node struct {
 	Wishes []string
 	// Monitoring is nil where the node requests none.
 	Monitoring *Monitoring
+	// Lease is the time for which the node is requested; nil for that of the call.
+	Lease *Lease
 	// Origin is the source of the node, if it was compiled from another language.
 	Origin Origin
 	// Services has the valid steps, with the node's properties.

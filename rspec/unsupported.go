@@ -32,6 +32,7 @@ func (p *requestParser) remarkUnsupportedRoot(root *xmltree.Element) {
 	if len(p.r.Nodes) == 0 {
 		return
 	}
+	p.remarkLeases(root)
 	for e := range childElements(root) {
 		switch {
 		case e.Local == "stitching":

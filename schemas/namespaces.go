@@ -15,6 +15,7 @@ const (
 	Match         = ExtensionBase + "/match/1"
 	Monitoring    = "http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1"
 	OldMonitoring = "http://schemas.fed4fire.eu/schemas/rspec/ext/monitoring/1"
+	NITOS         = "http://nitlab.inf.uth.gr/schema/sfa/rspec/1"
 	Net           = ExtensionBase + "/net/1"
 	OpState       = "http://www.geni.net/resources/rspec/ext/opstate/1"
 	Origin        = ExtensionBase + "/origin/1"

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +10,9 @@ import (
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
 	"patchbay/am/service"
+	"patchbay/am/testkit/require"
+	"patchbay/credentials/cert"
+	"patchbay/schemas"
 )
 
 // TestReservationAhead follows a reservation from Allocate to its end.
@@ -134,4 +139,90 @@ func TestRenewableUntilIsShown(t *testing.T) {
 	if none := d.add(nil, &service.Report{}); until != "2030-01-02T03:04:05Z" || len(none) > 0 {
 		t.Errorf("%v; unknown: %v", until, none)
 	}
+}
+
+// TestRequestOfNITOS makes the request with a lease of the corpus on its date, with only its names changed.
+func TestRequestOfNITOS(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(require.Shared(t, "corpus", "rspecs", "request"), "omn-geni-fire-20151006-nitos-test-request.rspec.xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2015, 10, 6, 14, 41, 0, 0, time.UTC)
+	trial := newAuthority(t, t.TempDir(), at)
+	anchors, err := cert.ParsePEM(trial.Certificate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := strings.NewReplacer("omf:nitos.outdoor+node+node004", authority+"+node+pc1", "omf:nitos+authority", authority+"+authority", "omf:nitos+interface+node004:if1", authority+"+interface+pc1:eth1")
+	w := setting{began: at, anchors: cert.NewAnchors(cert.Anchor{Certificate: anchors[0]})}.world(t, "request", names.Replace(string(text)))
+	w.trial = trial
+	w.play(`
+		alice owns s1 72h
+		alice Allocate s1 $request geni_start_time=+1h -> BADARGS "line 7: the lease" "leave out"
+		alice Allocate s1 $request patchbay_provision_at_start=true -> test1:allocated "2015-10-07T12:00:00Z" "2015-10-07T16:00:00Z" "asks for a channel" 'leaseID="testid"' '<ol:lease_ref id_ref="testid" />' '<ol:channel'
+		alice Allocate s1 b@pc1 geni_start_time=+20h geni_end_time=+22h -> TOOBIG
+		pass 22h
+		begin
+		settle
+		alice Status s1 -> test1:ready
+		pass 4h
+		expire
+		alice Allocate s1 $request -> BADARGS "line 7: the lease" "ended"
+	`)
+}
+
+// TestLeasesOfNodes reserves nodes of one request for different times.
+func TestLeasesOfNodes(t *testing.T) {
+	w := newWorld(t)
+	at := func(d time.Duration) string { return FormatTime(w.clock().Add(d)) }
+	request := func(leases string, nodes ...string) string {
+		text := request(append([]string{leases}, nodes...)...)
+		return strings.Replace(text, "<rspec ", `<rspec xmlns:ol="`+schemas.NITOS+`" `, 1)
+	}
+	lease := func(name string, from, until time.Duration) string {
+		return `<ol:lease leaseID="` + name + `" valid_from="` + at(from) + `" valid_until="` + at(until) + `"/>`
+	}
+	on := func(id, component, lease string) string {
+		ref := ""
+		if lease != "" {
+			ref = `<ol:lease_ref id_ref="` + lease + `"/>`
+		}
+		return `<node client_id="` + id + `" component_id="urn:publicid:IDN+` + authority + `+node+` + component + `"><interface client_id="` + id + `:0"/>` + ref + `</node>`
+	}
+	link := `<link client_id="l"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/></link>`
+	both := lease("first", 2*time.Hour, 4*time.Hour) + lease("second", 3*time.Hour, 6*time.Hour)
+	w.texts["$two"] = request(both, on("a", "pc1", "first"), on("b", "pc2", "second"), link)
+	w.texts["$one"] = request(lease("first", 2*time.Hour, 4*time.Hour), on("a", "pc1", "first"), on("b", "pc2", ""))
+	w.texts["$begun"] = request(lease("first", -time.Hour, 4*time.Hour), on("a", "pc1", "first"))
+	w.texts["$past"] = request(lease("first", -2*time.Hour, -time.Hour), on("a", "pc1", "first"))
+	w.texts["$late"] = request(lease("first", 999*time.Hour, 1000*time.Hour), on("a", "pc1", "first"))
+	w.texts["$none"] = request("", on("a", "pc1", "first"))
+	w.play(`
+		alice owns s1 120h
+		alice Allocate s1 $none -> BADARGS "line" "refers to the lease"
+		alice Allocate s1 $past -> BADARGS "the lease" "ended"
+		alice Allocate s1 $late -> REFUSED "the lease" "too late"
+
+		alice Allocate s1 $two -> a@+2h30m b@+3h30m
+		alice Status s1 -> a:allocated b:allocated
+		alice Allocate s1 c@pc1 geni_start_time=+4h geni_end_time=+5h
+		alice Allocate s1 d@pc1 geni_start_time=+3h geni_end_time=+5h -> TOOBIG
+		alice Allocate s1 d@pc2 geni_start_time=+5h geni_end_time=+6h -> TOOBIG
+		alice Delete s1
+
+		alice Allocate s1 $one patchbay_provision_at_start=true -> a@+4h b@+10m
+		alice Provision s1.b -> b@+24h
+		alice Delete s1
+		settle
+
+		alice Allocate s1 $one geni_start_time=+2h geni_end_time=+4h -> a@+2h30m b@+2h30m
+		alice Delete s1
+		alice CreateSliver s1 $one
+		alice SliverStatus s1 -> a@+4h b@+24h
+		alice DeleteSliver s1
+		settle
+
+		alice Allocate s1 $begun -> a@+10m
+		alice Provision s1 -> a@+4h
+	`)
 }

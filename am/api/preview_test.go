@@ -43,7 +43,7 @@ func (s *site) previewed(body []byte, code am.Code, output string) {
 		}
 	}
 	if err == nil {
-		for _, other := range []string{"geni_", "credential", "users", "keys", "slice ", "option"} { // of the call
+		for _, other := range []string{"geni_", "credential", "users", "keys", "slice ", "option", "the lease"} { // of the call, and its time
 			if strings.Contains(output, other) {
 				return
 			}

@@ -24,7 +24,7 @@ type advertiser struct {
 
 func newAdvertiser(v *inventory.Inventory, c *Config) *advertiser {
 	site := rspec.Site{
-		Manager: v.Manager, GeneratedBy: c.GeneratedBy, SliverInfo: slices.Contains(c.ManifestExtensions, SliverInfo), Templates: c.Compile != nil, Machines: []rspec.Machine{stateMachine(v)},
+		Manager: v.Manager, GeneratedBy: c.GeneratedBy, SliverInfo: slices.Contains(c.ManifestExtensions, SliverInfo), Templates: c.Compile != nil, Leases: c.Leases.AheadMax > 0, Machines: []rspec.Machine{stateMachine(v)},
 		Nodes: make([]rspec.AdNode, len(v.Components)), PublicAddresses: len(v.PublicAddresses),
 	}
 	types, providers := map[typeOnComponent]rspec.AdSliverType{}, map[string]bool{}

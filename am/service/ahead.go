@@ -14,6 +14,8 @@ import (
 // window is the time for which a request reserves: from its start up to its end.
 type window struct {
 	from, until time.Time
+	// requested is the requested end; zero for none.
+	requested time.Time
 	// isAhead means that the reservation begins later.
 	isAhead bool
 	// capped is the reason why the end is earlier than requested; "" if it is not.
@@ -27,26 +29,24 @@ const (
 	credentialTime = time.Minute
 )
 
-// setWindow sets a.window from the options of the call. now is the present.
+// newWindow returns the window for a requested start and end; zero times are not requested. now is the present.
 //
 // Errors: BadArgs for an end in the past or not after the start, and for a start that the site's step does not allow;
 // Unsupported if the site has no reservations ahead; Refused with OutOfRange for a start later than the site allows
 // or too close to the end of the credential.
-func (a *attempt) setWindow(now time.Time) error {
-	start, requested := a.options.StartTime, a.options.EndTime
+func (a *attempt) newWindow(now, start, requested time.Time) (window, error) {
+	w := window{from: now, requested: requested}
 	if err := checkEndTime(now, requested); err != nil {
-		return err
+		return w, err
 	}
-	a.window = window{from: now}
 	if start.After(now.Add(startTolerance)) {
 		if err := a.checkStart(now, start); err != nil {
-			return err
+			return w, err
 		}
-		a.window = window{from: start, isAhead: true}
+		w.from, w.isAhead = start, true
 	}
-	w := &a.window
 	if !requested.IsZero() && !requested.After(w.from) {
-		return am.Errorf(am.BadArgs, "geni_end_time %s is not after geni_start_time %s", requested.Format(time.RFC3339), start.Format(time.RFC3339)).With(am.OutOfRange)
+		return w, am.Errorf(am.BadArgs, "geni_end_time %s is not after geni_start_time %s", requested.Format(time.RFC3339), start.Format(time.RFC3339)).With(am.OutOfRange)
 	}
 	w.until = earliest(a.permit.First(w.from, w.from, a.leaseEnd(w.from, a.until, requested)))
 	if w.isAhead && !requested.IsZero() && w.until.Before(requested) {
@@ -55,7 +55,7 @@ func (a *attempt) setWindow(now time.Time) error {
 			w.capped = "the presented credential; a call of Renew with a longer one may extend it"
 		}
 	}
-	return nil
+	return w, nil
 }
 
 // checkStart checks the start of a reservation that begins later.
@@ -89,8 +89,8 @@ func (w *window) notice() string {
 }
 
 // setWaiting sets the times of a sliver that begins later.
-func (a *attempt) setWaiting(x *am.Sliver) {
-	x.Begins, x.Ends, x.Begun = a.window.from, a.window.until, false
+func (a *attempt) setWaiting(x *am.Sliver, w *window) {
+	x.Begins, x.Ends, x.Begun = w.from, w.until, false
 	x.AutoProvision = a.options.AtStart || a.create
 	x.Expires = x.Ends
 	if !x.AutoProvision {

@@ -80,8 +80,9 @@ type attempt struct {
 	// avoid lists the components that a dry run refused.
 	avoid []urn.URN
 
-	until    time.Time // the end of the credential
-	window   window
+	until    time.Time      // the end of the credential
+	window   window         // of the request, from the first start to the last end
+	windows  []window       // of each node, in the order of the request; nil if all have that of the request
 	permit   *policy.Permit // the policy's limits for the caller
 	accounts []am.Account   // with logins
 
@@ -172,10 +173,7 @@ func (a *attempt) outcome() (out Outcome, err error) {
 	case len(a.slivers) == 0:
 		out.Notices = append(out.Notices, "nothing is reserved: "+a.request.NoNodesReason(a.inventory.Manager))
 	}
-	if text := a.window.notice(); text != "" {
-		out.Notices = append(out.Notices, text)
-	}
-	out.Notices = append(out.Notices, a.cut.texts()...)
+	out.Notices = append(append(out.Notices, a.cut.texts()...), a.windowNotices()...)
 	id := a.document.ID
 	out.Manifest, err = a.writeManifest(out.Slivers, []am.Document{{ID: id}}, map[string]*rspec.Request{id: a.request})
 	return out, err
@@ -282,7 +280,7 @@ func (a *attempt) commitReservation(ctx context.Context) error {
 			if x := &a.slivers[i]; a.kept[x.ClientID] == nil {
 				// The remark is about the later lease after Provision. So users learn early that it
 				// is shortened.
-				a.cut.note(x, a.nextMaintenance(v.Now(), a.leaseEnd(now, a.until, a.options.EndTime), x))
+				a.cut.note(x, a.nextMaintenance(v.Now(), a.leaseEnd(now, a.until, a.windowOf(i).requested), x))
 			}
 		}
 		a.document.Received = now
@@ -327,7 +325,7 @@ func (a *attempt) addChanges(v *store.View, cs *store.ChangeSet) error {
 			}
 			continue
 		}
-		if a.create && !a.window.isAhead {
+		if a.create && !x.Waits() {
 			if err := a.provision(v, cs, x, provisioning{permit: a.permit, until: a.until, accounts: a.accounts, on: true, call: a.options.Call}); err != nil {
 				return err
 			}
@@ -353,12 +351,12 @@ func (a *attempt) addChanges(v *store.View, cs *store.ChangeSet) error {
 func (a *attempt) decide(v *store.View) error {
 	a.inventory, a.binding, a.slivers, a.kept, a.others = a.Inventory(), binder.Binding{}, nil, nil, nil
 	a.mustProbe = false
-	now, requested := v.Now().UTC(), a.options.EndTime
+	now := v.Now().UTC()
 	empty := len(a.request.Nodes) == 0 && a.request.IsEmpty()
 	if len(a.request.Nodes) == 0 && !empty {
 		return am.Errorf(am.SearchFailed, "%s", a.request.NoNodesReason(a.inventory.Manager))
 	}
-	if err := a.setWindow(now); err != nil || empty {
+	if err := a.setWindows(now); err != nil || empty {
 		return err
 	}
 	if err := a.checkWithout(v); err != nil {
@@ -389,9 +387,9 @@ func (a *attempt) decide(v *store.View) error {
 			}
 			continue
 		}
-		x.Status, x.Created, x.RequestedEnd = status, now, requested
+		x.Status, x.Created, x.RequestedEnd = status, now, a.windowOf(i).requested
 		x.Creator, x.Speaker, x.Request = a.grant.Caller(), a.grant.Speaker(), a.options.Request
-		if err := a.setLease(now, x); err != nil {
+		if err := a.setLease(now, x, a.windowOf(i)); err != nil {
 			return err
 		}
 	}
@@ -450,22 +448,22 @@ func (a *attempt) bindNodes(held *sliceContent, now time.Time, calendar func(con
 	setCopiedLinks(a.clientIDs, a.slivers)
 	err = a.planSetup(a.request, a.document.ID, a.binding.Nodes, held.live, a.slivers, held.kept)
 	_, probed := a.probed()
-	a.mustProbe = err == nil && a.cfg.Prober != nil && !a.window.isAhead && slices.ContainsFunc(probed, func(x am.Sliver) bool { return a.cfg.Prober.WantsProbe(x.Component) })
+	a.mustProbe = err == nil && a.cfg.Prober != nil && slices.ContainsFunc(probed, func(x am.Sliver) bool { return a.cfg.Prober.WantsProbe(x.Component) })
 	return err
 }
 
 // setLease sets the lease of a sliver that is reserved but not provisioned. It fails
 // if the sliver's component is under maintenance.
-func (a *attempt) setLease(now time.Time, x *am.Sliver) error {
-	if a.window.isAhead {
-		a.setWaiting(x)
+func (a *attempt) setLease(now time.Time, x *am.Sliver, w *window) error {
+	if w.isAhead {
+		a.setWaiting(x, w)
 		return nil
 	}
 	if err := a.checkMaintenance(now, x); err != nil {
 		return err
 	}
-	x.Ends = a.shortenForMaintenance(now, a.window.until, x)
-	end := earliest(a.permit.First(now, x.Created, a.reservationEnd(now, a.until, a.options.EndTime)))
+	x.Ends = a.shortenForMaintenance(now, w.until, x)
+	end := earliest(a.permit.First(now, x.Created, a.reservationEnd(now, a.until, w.requested)))
 	x.Expires = a.shortenForMaintenance(now, end, x)
 	return nil
 }

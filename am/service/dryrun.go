@@ -182,7 +182,7 @@ func (a *attempt) confirm(ctx context.Context) error {
 			if err := a.checkInService(&x); err != nil {
 				return cs, err
 			}
-			if err := next.setLease(now, &x); err != nil {
+			if err := next.setLease(now, &x, next.windowOf(i)); err != nil {
 				return cs, err
 			}
 			x.ProbedUntil = time.Time{}

@@ -110,6 +110,9 @@ func (s *Service) changeSliver(v *store.View, cs *store.ChangeSet, was, x *am.Sl
 // probed returns what providers are asked about in a dry run: the new slivers, and those that they must change.
 func (a *attempt) probed() (b binder.Binding, slivers []am.Sliver) {
 	for i, x := range a.slivers {
+		if a.windowOf(i).isAhead {
+			continue // nobody knows yet what the provider can do then
+		}
 		if was := a.kept[x.ClientID]; was != nil {
 			if !isChangedNode(was, &x) {
 				continue
