@@ -25,8 +25,9 @@ type Site struct {
 	Monitoring *AdMonitoring
 	// SliverInfo says that the site's manifests use the extension sliver-info.
 	SliverInfo bool
-	// Leases says that the site reserves nodes for the time of a lease.
-	Leases bool
+	// Leases says that the site reserves nodes for the time of a lease, and advertises windows. AdLeases says that it
+	// advertises what is taken in them, too.
+	Leases, AdLeases bool
 	// Templates says that the site compiles templates in requests.
 	Templates bool
 }
@@ -42,6 +43,8 @@ type Availability struct {
 	// OnlyFree leaves out the nodes that are not available, and links that lead only
 	// to them.
 	OnlyFree bool
+	// Window is the time that the advertisement is about; nil for the present.
+	Window *AdWindow
 }
 
 // Advertiser writes advertisements from fragments that are prepared once. It is immutable.
@@ -84,6 +87,12 @@ func NewAdvertiser(s Site) *Advertiser {
 	for _, x := range used {
 		a.extensions = append(a.extensions, x.space)
 	}
+	if s.Leases {
+		a.extensions = append(a.extensions, scheduleSpace)
+	}
+	if s.AdLeases {
+		a.extensions = append(a.extensions, nitosSpace)
+	}
 	a.size = len(a.head) + len(a.vlans) + len(a.addresses) + len(a.machines) + len(a.links.text) + 100
 	for i := range a.nodes {
 		a.size += a.nodes[i].size() + len(a.endOfNode)
@@ -125,6 +134,8 @@ func (a *Advertiser) Append(b []byte, now Availability) []byte {
 		b = append(b, a.addresses...)
 	}
 	b = append(b, a.machines...)
+	b = now.Window.append(b)
+	refs := now.Window.leaseRefs(len(a.nodes))
 	var hidden []bool // the nodes left out; stored, because Free could return another number later
 	if now.OnlyFree && len(a.links.links) > 0 {
 		hidden = make([]bool, len(a.nodes))
@@ -141,6 +152,9 @@ func (a *Advertiser) Append(b []byte, now Availability) []byte {
 		b = append(b, n.start...)
 		b = n.kind.append(b, slots)
 		b = append(b, n.interfaces...)
+		if refs != nil {
+			b = appendLeaseRefs(b, refs[i])
+		}
 		b = append(b, a.endOfNode...)
 	}
 	b = a.links.append(b, hidden)

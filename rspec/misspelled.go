@@ -21,7 +21,7 @@ var (
 )
 
 // ownSpaces are the namespaces of our extensions.
-var ownSpaces = []string{setupSpace, matchSpace, netSpace, originSpace, templateSpace}
+var ownSpaces = []string{setupSpace, matchSpace, netSpace, originSpace, scheduleSpace, templateSpace}
 
 // remarkForeign adds a remark on e if it looks like an element of one of our extensions, but is none: it has a
 // name of x without its namespace, or a namespace like ours. x is the extension whose elements are allowed here.

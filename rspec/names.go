@@ -27,6 +27,7 @@ const (
 	vnodeSchema   = emulabSpace + "/vtop_extension.xsd"
 	sliverSpace   = schemas.SliverInfo
 	sliverSchema  = sliverSpace + "/sliver_info.xsd?format=raw"
+	scheduleSpace = schemas.Schedule
 	setupSpace    = schemas.Setup
 	toscaSpace    = schemas.TOSCA
 	toscaBase     = schemas.TOSCABase

@@ -21,6 +21,7 @@ const (
 	Origin        = ExtensionBase + "/origin/1"
 	Proxy         = "http://jfed.iminds.be/proxy/1.0"
 	PXE           = "http://www.protogeni.net/resources/rspec/ext/pxe/1"
+	Schedule      = ExtensionBase + "/schedule/1"
 	Setup         = ExtensionBase + "/setup/1"
 	SharedVLAN    = "http://www.geni.net/resources/rspec/ext/shared-vlan/1"
 	OldSharedVLAN = "http://www.protogeni.net/resources/rspec/ext/shared-vlan/1"

@@ -8,9 +8,11 @@ import (
 	"encoding/base64"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"patchbay/am"
 	"patchbay/am/api/xmlrpc"
+	"patchbay/am/service"
 )
 
 // Encodings of the advertisement. An answer is compressed once at most: its value, or its
@@ -44,7 +46,7 @@ type preparedBody struct {
 }
 
 // listResources answers with a prepared body, in c.ready.
-func listResources(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
+func listResources(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 	f := form{free: c.available}
 	switch {
 	case c.compressed:
@@ -52,7 +54,13 @@ func listResources(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	case c.request.AcceptGzip:
 		f.encoding = encodeGzip
 	}
-	body, err := c.api.advertisement(f)
+	var body []byte
+	var err error
+	if c.startTime.IsZero() && c.endTime.IsZero() {
+		body, err = c.api.advertisement(f)
+	} else {
+		body, err = c.api.windowAdvertisement(ctx, f, c.startTime, c.endTime)
+	}
 	c.ready, c.gzipped = body, f.encoding == encodeGzip
 	return nil, nil, err
 }
@@ -85,6 +93,60 @@ func (a *API) advertisement(f form) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	body, err := f.body(text)
+	if err != nil {
+		return nil, err
+	}
+	p.now.Store(&preparedBody{version, body})
+	return body, nil
+}
+
+// windowBodies are the last two bodies with advertisements of windows. They are made one at a time.
+type windowBodies struct {
+	making chan struct{} // has room for one
+	kept   [2]windowBody
+}
+
+type windowBody struct {
+	form       form
+	start, end time.Time
+	state      service.State
+	made       time.Time
+	body       []byte
+}
+
+// windowAge is how long a body is used again if nothing has changed. With the time, what is still being cleaned blocks
+// later windows.
+const windowAge = time.Minute
+
+// windowAdvertisement returns the complete body of an answer with the advertisement of the time from start up to end.
+func (a *API) windowAdvertisement(ctx context.Context, f form, start, end time.Time) ([]byte, error) {
+	w := &a.windows
+	select {
+	case w.making <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-w.making }()
+	state, now := a.agg.State(), a.cfg.Now()
+	for _, k := range w.kept {
+		if age := now.Sub(k.made); k.body != nil && k.form == f && k.start.Equal(start) && k.end.Equal(end) && k.state == state && age >= 0 && age < windowAge {
+			return k.body, nil
+		}
+	}
+	text, err := a.agg.AppendWindowAdvertisement(nil, start, end, f.free)
+	if err != nil {
+		return nil, err
+	}
+	body, err := f.body(text)
+	if err == nil {
+		w.kept = [2]windowBody{{f, start, end, state, now, body}, w.kept[0]}
+	}
+	return body, err
+}
+
+// body returns the complete body of an answer with an advertisement.
+func (f form) body(text []byte) ([]byte, error) {
 	value := string(text)
 	if f.encoding == encodeCompressed {
 		value = compress(text)
@@ -101,7 +163,6 @@ func (a *API) advertisement(f form) ([]byte, error) {
 		w.Close()
 		body = z.Bytes()
 	}
-	p.now.Store(&preparedBody{version, body})
 	return body, nil
 }
 

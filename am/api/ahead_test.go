@@ -226,3 +226,60 @@ func TestLeasesOfNodes(t *testing.T) {
 		alice Provision s1 -> a@+4h
 	`)
 }
+
+// TestAdvertisementOfAWindow checks which nodes are available in a time to come.
+func TestAdvertisementOfAWindow(t *testing.T) {
+	off := service.DefaultLeases
+	off.AheadMax = 0
+	free := func(component string) string { return `component_name="` + component + `"` }
+	for _, tt := range []struct {
+		rule string
+		setting
+		story string
+	}{
+		{"what is held in it is not available", setting{}, `
+			alice Allocate s1 a@pc1 geni_start_time=+2h geni_end_time=+5h
+			alice ListResources geni_available=1 -> PC1
+			alice ListResources geni_available=1 geni_start_time=+1h geni_end_time=+2h -> PC1
+			alice ListResources geni_available=1 geni_start_time=+1h geni_end_time=+3h -> !PC1 PC2
+			alice ListResources2 geni_available=1 geni_start_time=+4h geni_end_time=+6h -> !PC1 PC2
+			alice ListResources geni_available=1 geni_start_time=+5h -> PC1
+			alice ListResources geni_available=1 geni_end_time=+3h -> !PC1 PC2
+			alice Delete s1
+			alice ListResources geni_available=1 geni_end_time=+3h -> PC1`},
+		{"what is held now and is free then is available", setting{}, `
+			alice CreateSliver s1 a@pc1 geni_end_time=+2h
+			alice ListResources geni_available=1 -> !PC1
+			alice ListResources geni_available=1 geni_start_time=+2h -> PC1`},
+		{"the ordinary one shows what begins", setting{}, `
+			alice Allocate s1 a@pc1 geni_start_time=+2h geni_end_time=+5h
+			alice ListResources geni_available=1 -> PC1
+			pass 2h
+			alice ListResources geni_available=1 -> !PC1 PC2`},
+		{"its time", setting{}, `
+			alice ListResources -> !"<schedule"
+			alice ListResources geni_start_time=+1h geni_end_time=+2h -> 'schedule/1" from="FROM" until="UNTIL"/>' !"<lease"
+			alice GetVersion -> "http://patchbay.example.org/rspec/ext/schedule/1" "http://nitlab.inf.uth.gr/schema/sfa/rspec/1"`},
+		{"taken times, without names", setting{adExtensions: []string{service.NITOS}}, `
+			alice Allocate s1 a@pc1 geni_start_time=+2h geni_end_time=+5h
+			alice Allocate s1 b@pc2 geni_start_time=+2h geni_end_time=+5h
+			alice Allocate s1 c@pc1 geni_start_time=+6h
+			alice ListResources geni_start_time=+1h geni_end_time=+2h -> !"<lease"
+			alice ListResources geni_start_time=+1h geni_end_time=+7h -> 2*"<lease " 2*'<lease_ref xmlns="http://nitlab.inf.uth.gr/schema/sfa/rspec/1" id_ref="lease1"/>' 1*'id_ref="lease2"/>' !"+slice+" !"+sliver+" !"alice"`},
+		{"mistakes", setting{}, `
+			alice ListResources geni_end_time=-1h -> BADARGS "past"
+			alice ListResources geni_start_time=+3h geni_end_time=+2h -> BADARGS "not after"
+			alice ListResources geni_start_time=+1000h -> BADARGS "too late"
+			alice ListResources geni_start_time=soon -> BADARGS "geni_start_time"`},
+		{"a site without reservations ahead", setting{leases: off}, `
+			alice ListResources geni_start_time=+3h -> UNSUPPORTED
+			alice ListResources geni_end_time=+3h -> "<schedule"
+			alice GetVersion -> !"schedule/1"`},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			w := tt.world(t)
+			at := func(d time.Duration) string { return FormatTime(w.clock().Add(d)) }
+			w.play("alice owns s1 240h\n" + strings.NewReplacer("PC1", "'"+free("pc1")+"'", "PC2", "'"+free("pc2")+"'", "FROM", at(time.Hour), "UNTIL", at(2*time.Hour)).Replace(tt.story))
+		})
+	}
+}

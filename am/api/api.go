@@ -45,6 +45,7 @@ type API struct {
 	cfg                    Config
 	site                   atomic.Pointer[siteFacts]
 	prepared, preparedFree [encodings]preparedAnswer
+	windows                windowBodies
 }
 
 // New returns an API for an aggregate.
@@ -52,7 +53,7 @@ func New(agg *service.Service, auth *credentials.Authorizer, cfg Config) *API {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	a := &API{agg: agg, auth: auth, cfg: cfg}
+	a := &API{agg: agg, auth: auth, cfg: cfg, windows: windowBodies{making: make(chan struct{}, 1)}}
 	a.SetReading(cfg.Reading)
 	return a
 }

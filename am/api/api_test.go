@@ -110,6 +110,8 @@ type setting struct {
 	fault func() error
 	// endLeases has Allocate end expired leases, as a served site does.
 	endLeases bool
+	// adExtensions are those of advertisements beside the core.
+	adExtensions []string
 	// limits are those of requests.
 	limits rspec.Limits
 	// leases are the limits of leases; zero for the default ones.
@@ -164,7 +166,7 @@ func (o setting) site(t testing.TB) *site {
 	if o.endLeases {
 		runner = leaseRunner{site: s}
 	}
-	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, Runner: runner, EmptyDescribeNotFound: o.emptyNotFound, Leases: o.leases, HasStages: o.stages, ChangesNodes: o.changes, Compile: o.compile})
+	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, Runner: runner, EmptyDescribeNotFound: o.emptyNotFound, Leases: o.leases, AdExtensions: o.adExtensions, HasStages: o.stages, ChangesNodes: o.changes, Compile: o.compile})
 	if s.reading, s.service = reading, svc; o.policy == "" {
 		s.previewer = svc
 	}

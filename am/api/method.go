@@ -78,7 +78,7 @@ var tables = map[int][]method{
 		{
 			name: "ListResources", handle: listResources2,
 			args:    []argument{argCredentials, argOptions},
-			options: []option{optSpeakingFor, optSliceURN, optRSpecVersion, optAvailable, optCompressed},
+			options: []option{optSpeakingFor, optSliceURN, optRSpecVersion, optAvailable, optCompressed, optAdStart, optAdEnd},
 			right:   credentials.RightListResources, sliceRight: credentials.RightDescribe,
 			answers: "advertisement, or the manifest of the slice",
 		},
@@ -117,7 +117,7 @@ var tables = map[int][]method{
 		{
 			name: "ListResources", handle: listResources,
 			args:    []argument{argCredentials, argOptions},
-			options: []option{optSpeakingFor, optNoSliceURN, optRSpecVersion, optAvailable, optCompressed},
+			options: []option{optSpeakingFor, optNoSliceURN, optRSpecVersion, optAvailable, optCompressed, optAdStart, optAdEnd},
 			right:   credentials.RightListResources,
 			answers: "advertisement",
 		},

@@ -130,6 +130,16 @@ var (
 		effect: "the end of a reservation that has not begun: earlier at any time, later if its resources are free",
 		read:   func(c *call, v xmlrpc.Value) (err error) { c.endTime, err = ParseTime(v); return err },
 	}
+	optAdStart = option{
+		name: "geni_start_time", kind: "RFC 3339 time", without: "now",
+		effect: "in ListResources: advertise a time to come; nodes are available if they are free in the whole time. A start later than `leases.ahead_max` is refused (1)",
+		read:   optStartTime.read,
+	}
+	optAdEnd = option{
+		name: "geni_end_time", kind: "RFC 3339 time in the future", without: "with `geni_start_time`, the time of a lease of default length",
+		effect: "in ListResources: the end of the time that is advertised",
+		read:   optEndTime.read,
+	}
 	optChange = option{
 		name: "patchbay_change", kind: flagKind, without: "false: a client_id that the slice has already is refused (17)",
 		effect: "the request changes the slice: nodes that it has already stay, and get the links and steps of the request; see [experimenter](experimenter.md)",

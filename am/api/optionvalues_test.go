@@ -16,7 +16,7 @@ import (
 // with any value.
 const expectedOptions = `
 v3 GetVersion:
-v3 ListResources:             geni_speaking_for geni_rspec_version geni_available geni_compressed no_slice_urn
+v3 ListResources:             geni_speaking_for geni_rspec_version geni_available geni_compressed no_slice_urn geni_end_time ad_start_time
 v3 Describe:                  geni_speaking_for geni_rspec_version geni_compressed geni_best_effort
 v3 Allocate:                  geni_speaking_for geni_end_time geni_start_time patchbay_provision_at_start patchbay_change patchbay_preview
 v3 Provision:                 geni_speaking_for geni_rspec_version geni_best_effort geni_end_time patchbay_provision_at_start geni_users
@@ -26,7 +26,7 @@ v3 PerformOperationalAction:  geni_speaking_for geni_best_effort geni_users
 v3 Delete:                    geni_speaking_for geni_best_effort
 v3 Shutdown:                  geni_speaking_for
 v2 GetVersion:
-v2 ListResources:             geni_speaking_for geni_rspec_version geni_available geni_compressed geni_slice_urn
+v2 ListResources:             geni_speaking_for geni_rspec_version geni_available geni_compressed geni_slice_urn geni_end_time ad_start_time
 v2 CreateSliver:              geni_speaking_for geni_end_time geni_start_time
 v2 DeleteSliver:              geni_speaking_for
 v2 SliverStatus:              geni_speaking_for
@@ -46,6 +46,7 @@ patchbay_preview    array:0 nil:0 no-sliver:12 slice:1 "maybe":1 struct:1 one:1 
 geni_extend_alap    true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
 geni_end_time       later:0 soon:0 far:0 later+02:00:0 later.5:0 later-without-zone:0 "":0 nil:0 past:1 now:1 "maybe":1 day:1 one:1 struct:1 array:1
 geni_start_time     past:0 now:0 "":0 nil:0 later:0 later-without-zone:0 far:7 "maybe":1 day:1 one:1 struct:1 array:1
+ad_start_time       past:0 now:0 "":0 nil:0 later:0 later-without-zone:0 far:1 "maybe":1 day:1 one:1 struct:1 array:1
 geni_rspec_version  GENI3:0 geni3-as-int:0 absent:1 nil:1 GENI4:4 ProtoGENI2:4 no-version:1 no-type:1 type-one:1 struct:1 array:1 one:1 "GENI3":1 "":1
 geni_users          alice:0 twice:0 keyless:0 array:0 extra-member:0 many-keys:1 urnless:1 no-keys:1 junk-key:1 of-a-slice:1 "maybe":1 one:1 struct:1
 no_slice_urn        slice:1 "":1 "maybe":1 one:1 nil:0
@@ -119,6 +120,7 @@ func (b *bench) with(version int, method, name string, value xmlrpc.Value) answe
 func TestEveryOptionOfEveryMethod(t *testing.T) {
 	b := newBench(t)
 	values := b.values()
+	sent := strings.NewReplacer("no_slice_urn", "geni_slice_urn", "ad_start_time", "geni_start_time")
 	understood := map[string][]string{}
 	for _, line := range strings.Split(strings.TrimSpace(expectedOptions), "\n") {
 		name, options, _ := strings.Cut(line, ":")
@@ -134,9 +136,9 @@ func TestEveryOptionOfEveryMethod(t *testing.T) {
 			for _, line := range strings.Split(strings.TrimSpace(expectedValues), "\n") {
 				f := strings.Fields(line)
 				understands := slices.Contains(takes, f[0])
-				name := strings.Replace(f[0], "no_slice_urn", "geni_slice_urn", 1)
+				name := sent.Replace(f[0])
 				if !understands && slices.ContainsFunc(takes, func(s string) bool {
-					return s != f[0] && strings.HasSuffix(s, "slice_urn") && strings.HasSuffix(f[0], "slice_urn")
+					return s != f[0] && sent.Replace(s) == name
 				}) {
 					continue // the other of the two
 				}

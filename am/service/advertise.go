@@ -24,7 +24,7 @@ type advertiser struct {
 
 func newAdvertiser(v *inventory.Inventory, c *Config) *advertiser {
 	site := rspec.Site{
-		Manager: v.Manager, GeneratedBy: c.GeneratedBy, SliverInfo: slices.Contains(c.ManifestExtensions, SliverInfo), Templates: c.Compile != nil, Leases: c.Leases.AheadMax > 0, Machines: []rspec.Machine{stateMachine(v)},
+		Manager: v.Manager, GeneratedBy: c.GeneratedBy, SliverInfo: slices.Contains(c.ManifestExtensions, SliverInfo), Templates: c.Compile != nil, Leases: c.Leases.AheadMax > 0, AdLeases: slices.Contains(c.AdExtensions, NITOS), Machines: []rspec.Machine{stateMachine(v)},
 		Nodes: make([]rspec.AdNode, len(v.Components)), PublicAddresses: len(v.PublicAddresses),
 	}
 	types, providers := map[typeOnComponent]rspec.AdSliverType{}, map[string]bool{}
@@ -178,8 +178,18 @@ func (s *Service) available() (*availability, error) {
 	err := s.cfg.Store.Read(func(v *store.View) (err error) {
 		a.revision = v.Revision()
 		view := binder.View{Inventory: a.ads.inventory, Plan: a.plan, Calendar: v.CalendarUntil(now.Add(1)), Now: now}
-		a.free, err = view.Availability()
-		return err
+		if a.free, err = view.Availability(); err != nil {
+			return err
+		}
+		return v.EachWaiting(func(h *am.Hold) bool { // the first start changes the numbers
+			if !h.From.After(now) {
+				return true
+			}
+			if a.until.IsZero() || h.From.Before(a.until) {
+				a.until = h.From
+			}
+			return false
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -212,13 +222,17 @@ func (s *Service) AppendAdvertisement(b []byte, onlyFree bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.append(b, now.ads, now.free, onlyFree, nil), nil
+}
+
+func (s *Service) append(b []byte, ads *advertiser, free *binder.Availability, onlyFree bool, w *rspec.AdWindow) []byte {
 	a := rspec.Availability{
-		Generated: s.cfg.Store.Now(), Free: now.free.Free, PublicAddresses: now.free.FreePublicAddresses(), OnlyFree: onlyFree,
+		Generated: s.cfg.Store.Now(), Free: free.Free, PublicAddresses: free.FreePublicAddresses(), OnlyFree: onlyFree, Window: w,
 	}
 	if s.Lockdown() != "" {
 		a.Free, a.PublicAddresses = func(int) int { return 0 }, 0
 	}
-	return now.ads.site.Append(b, a), nil
+	return ads.site.Append(b, a)
 }
 
 // RSpecExtensions returns namespaces of RSpec extensions (AM API v3, GetVersion). requests are

@@ -63,7 +63,7 @@ func (a *attempt) checkStart(now, start time.Time) error {
 	l := a.cfg.Leases
 	switch {
 	case l.AheadMax == 0:
-		return am.Errorf(am.Unsupported, "option geni_start_time: this aggregate reserves nothing ahead; leave it out")
+		return errNothingAhead()
 	case a.options.Change:
 		return am.Errorf(am.BadArgs, "the options patchbay_change and geni_start_time exclude each other: a change begins at once")
 	case start.After(now.Add(l.AheadMax)):

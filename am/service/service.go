@@ -73,6 +73,8 @@ type Config struct {
 	ASCIIManifests bool
 	// ManifestExtensions are the enabled extensions of manifests: SliverInfo, VNode.
 	ManifestExtensions []string
+	// AdExtensions are the enabled extensions of advertisements: NITOS.
+	AdExtensions []string
 	// Reading are the options for reading stored requests. New turns off the checks of requests,
 	// because stored requests were accepted before.
 	Reading rspec.ReadOptions
@@ -123,6 +125,9 @@ const (
 	// VNode adds the physical identity of each node (Emulab's vnode).
 	VNode = "vnode"
 )
+
+// NITOS is an optional extension of advertisements: the times in which nodes are taken, as leases of NITOS.
+const NITOS = "nitos"
 
 // Service implements the methods of the AM API. Its methods may be called concurrently.
 type Service struct {

@@ -93,6 +93,9 @@ type Config struct {
 	// ManifestExtensions are the extensions of manifests: "sliver-info" adds the creation and
 	// expiry of each sliver, and "vnode" its physical name in Emulab's format.
 	ManifestExtensions []string `yaml:"manifest_extensions"`
+	// AdExtensions are the extensions of advertisements: "nitos" adds the times in which nodes are taken to
+	// the advertisement of a window, without names of slices.
+	AdExtensions []string `yaml:"ad_extensions"`
 	// Hooks receive events about slivers.
 	Hooks []HookConfig `yaml:"hooks"`
 	// Log is the format and level of the log on standard error.

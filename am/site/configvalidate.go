@@ -164,6 +164,9 @@ func (c *Config) validateChoices(wrong wrongFunc) {
 	for _, e := range c.ManifestExtensions {
 		oneOf("manifest_extensions", e, service.SliverInfo, service.VNode)
 	}
+	for _, e := range c.AdExtensions {
+		oneOf("ad_extensions", e, service.NITOS)
+	}
 	oneOf("log.format", c.Log.Format, "text", "json")
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 }

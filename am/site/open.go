@@ -154,6 +154,7 @@ func (s *Site) openAggregate(st *store.Store, providers *ProviderSet, rules *pol
 		EmptyDescribeNotFound: c.EmptyDescribe == "not-found",
 		ASCIIManifests:        c.ASCIIManifests,
 		ManifestExtensions:    c.ManifestExtensions,
+		AdExtensions:          c.AdExtensions,
 		Reading:               c.ReadOptions(s.inventory.Load()),
 		Runner:                runner,
 		HasStages:             providers.HasStages,

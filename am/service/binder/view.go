@@ -296,14 +296,20 @@ func (a *Availability) Equal(b *Availability) bool {
 
 // Availability returns the present numbers. They do not count slivers that begin later. Availability
 // fails with the error of the calendar.
-func (v *View) Availability() (*Availability, error) {
-	x, err := v.occupy(v.Now, v.Now.Add(1), am.Hash{})
+func (v *View) Availability() (*Availability, error) { return v.AvailabilityIn(v.Now, v.Now.Add(1)) }
+
+// AvailabilityIn returns the least numbers at any time from the time from up to until. A component with maintenance in
+// this time has no room. AvailabilityIn fails with the error of the calendar.
+func (v *View) AvailabilityIn(from, until time.Time) (*Availability, error) {
+	x, err := v.occupy(from, until, am.Hash{})
 	if err != nil {
 		return nil, err
 	}
 	a := &Availability{free: make([]int32, len(v.Inventory.Components)), public: x.network.public.free()}
 	for i, c := range v.Inventory.Components {
-		a.free[i] = int32(x.slotsFor(int32(i), c.SliverTypes[0].Needs))
+		if w := v.Plan.NextWindow(c.Name, from); w == nil || !w.From.Before(until) {
+			a.free[i] = int32(x.slotsFor(int32(i), c.SliverTypes[0].Needs))
+		}
 	}
 	return a, nil
 }
