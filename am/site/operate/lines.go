@@ -9,7 +9,7 @@ import (
 )
 
 // ListNames are the names of the lists.
-var ListNames = []string{"slices", "slivers", "nodes", "tasks", "journal", "usage"}
+var ListNames = []string{"slices", "slivers", "nodes", "tasks", "journal", "usage", "calendar"}
 
 // maxList limits the bytes of a list.
 const maxList = 64 << 20
@@ -32,6 +32,8 @@ func (d *Operations) listLines(name string, f Filter) ([]byte, error) {
 		err = d.Journal(f, lineEncoder[Entry](&text))
 	case "usage":
 		err = d.Usage(f, lineEncoder[Usage](&text))
+	case "calendar":
+		err = d.Calendar(f, lineEncoder[CalendarRow](&text))
 	default:
 		err = refuse("there is no list %.40q%s", name, didYouMean(name, slices.Clone(ListNames)))
 	}

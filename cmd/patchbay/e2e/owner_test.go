@@ -133,7 +133,7 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 	s.start()
 	all(nil,
 		caller("Allocate", in("request.xml"), "-o", in("manifest.xml")), caller("Provision"),
-		[]string{"slices"}, []string{"slivers"}, []string{"nodes"}, []string{"tasks"}, []string{"journal"}, []string{"usage"}, []string{"manifest", "lab"},
+		[]string{"slices"}, []string{"slivers"}, []string{"nodes"}, []string{"tasks"}, []string{"journal"}, []string{"usage"}, []string{"calendar"}, []string{"manifest", "lab"},
 		[]string{"renew", "lab", "--for", "2h"}, []string{"reload"}, []string{"backup", in("served.db")},
 		[]string{"lockdown", "--reason", "back soon"}, []string{"lockdown", "--lift"}, []string{"drain", "pc2", "--reason", "broken"},
 		caller("Shutdown"), []string{"thaw", "lab"}, []string{"shutdown", "lab", "--reason", "a test"}, []string{"thaw", "lab"},

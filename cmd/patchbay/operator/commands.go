@@ -19,6 +19,9 @@ func Commands() []command.Command {
 		{Use: "nodes [PATTERN]", Short: "List nodes, with their state and use", Long: nodesLong, Options: &nodesOptions{}, Arguments: (*command.Completion).Components, Example: `  patchbay nodes
   patchbay nodes pc1..pc4
   patchbay nodes --state drained --json`},
+		{Use: "calendar [PATTERN]", Short: "Draw when nodes are held and reserved", Long: calendarLong, Options: &calendarOptions{}, Arguments: (*command.Completion).Components, Example: `  patchbay calendar
+  patchbay calendar pc1..pc4 --from 'tomorrow 9:00' --days 2
+  patchbay calendar --user alice --json`},
 		{Use: "tasks [PATTERN]", Short: "List pending provider tasks", Long: tasksLong, Options: &tasksOptions{}, Arguments: (*command.Completion).SiteSlices, Example: `  patchbay tasks
   patchbay tasks --provider local`},
 		{Use: "journal [PATTERN]", Short: "List past operations, with their users", Long: journalLong, Options: &journalOptions{}, Arguments: (*command.Completion).SiteSlices, Example: `  patchbay journal
