@@ -73,7 +73,7 @@ const allowedImports = `
 5  am/service/dryrun              am am/urn inventory/provider
 5  am/follow/hook                 am am/executable am/store am/urn golang.org/x/sys
 5  am/service                     am am/display am/service/binder am/service/budget am/service/lease am/service/maintenance am/service/policy am/store am/urn credentials inventory rspec rspec/hostname rspec/match rspec/step github.com/google/uuid
-6  am/site/operate                am am/display am/service/binder am/service/lease am/service/maintenance am/service/policy am/store am/urn inventory rspec
+6  am/site/operate                am am/display am/service am/service/binder am/service/lease am/service/maintenance am/service/policy am/store am/urn inventory rspec
 7  am/testkit/modeltest
 6  am/api                         am am/api/xmlrpc am/service am/store am/urn credentials rspec schemas golang.org/x/crypto
 6  am/server/mtls                 C
