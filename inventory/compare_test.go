@@ -3,6 +3,7 @@ package inventory
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,15 @@ func on(names ...string) (list []am.Sliver) {
 	return list
 }
 
+// later is x reserved for a month, from January or so many months later.
+func later(x am.Sliver, months int) am.Sliver {
+	x.URN.Name += strconv.Itoa(months)
+	x.Begins = x.Expires.AddDate(0, months+1, 0)
+	x.Ends = x.Begins.AddDate(0, 1, 0)
+	x.Expires = x.Begins.Add(time.Hour)
+	return x
+}
+
 func TestConsequences(t *testing.T) {
 	onPC, onHost := reservedOn("pc1"), reservedOn("h1")
 	leaving, frozen := reservedOn("h1"), reservedOn("h1")
@@ -176,6 +186,8 @@ func TestConsequences(t *testing.T) {
 			[]string{"!13 h1: it is exclusive, and accepts no slivers until its 3 slivers are deleted (3 slivers of urn:publicid:IDN+example.org+slice+s, 1 being removed, 1 frozen" + one}},
 		{"exclusive with one", []string{"exclusive: false", "exclusive: true", ", capacity: {slots: 4}", ""}, []am.Sliver{onHost},
 			[]string{" 13 h1: it is exclusive now" + of + one}},
+		{"reservations one after the other", []string{"exclusive: false", "exclusive: true", ", capacity: {slots: 4}", ""}, []am.Sliver{onHost, later(onHost, 0), later(onHost, 1)},
+			[]string{" 13 h1: it is exclusive now (3 slivers of urn:publicid:IDN+example.org+slice+s, 2 reserved from 2030-02-02T03:04:05Z, until 2030-04-02T03:04:05Z)"}},
 		{"shared", []string{"exclusive: true", "exclusive: false, capacity: {slots: 2}"}, []am.Sliver{onPC},
 			[]string{" 12 pc1: it is shared now, and the slice keeps exclusive use" + of + one}},
 		{"too small", []string{"slots: 4", "slots: 1"}, []am.Sliver{onHost, onHost},

@@ -31,6 +31,9 @@ type Consequence struct {
 	Frozen  int
 	// Until is the latest expiry of the other slivers; zero if there are none.
 	Until time.Time `json:",omitzero"`
+	// Waiting counts the slivers that have not begun, and Begins is their first start.
+	Waiting int       `json:",omitempty"`
+	Begins  time.Time `json:",omitzero"`
 }
 
 // String returns the consequence as one line.
@@ -45,6 +48,9 @@ func (c Consequence) String() string {
 	}
 	if c.Frozen > 0 {
 		s += fmt.Sprintf(", %d frozen", c.Frozen)
+	}
+	if c.Waiting > 0 {
+		s += fmt.Sprintf(", %d reserved from %s", c.Waiting, c.Begins.UTC().Format(time.RFC3339))
 	}
 	if !c.Until.IsZero() {
 		s += ", until " + c.Until.UTC().Format(time.RFC3339)
@@ -66,19 +72,7 @@ func Consequences(v *Inventory, slivers []am.Sliver) []Consequence {
 	for _, a := range v.PublicAddresses {
 		m.addresses[a] = true
 	}
-	for i := range slivers {
-		x := &slivers[i]
-		if c, ok := v.ComponentOf(x); ok {
-			all := m.held[c]
-			m.held[c] = load{all.slivers + 1, all.amount.Add(x.Amount)}
-		}
-		for n := range x.Interfaces {
-			if p, ok := v.InterfaceOf(x, &x.Interfaces[n]); ok {
-				all := m.taken[p]
-				m.taken[p] = [2]int64{all[0] + x.Interfaces[n].Out, all[1] + x.Interfaces[n].In}
-			}
-		}
-	}
+	m.countHeld(slivers)
 	for i := range slivers {
 		m.noteSliver(&slivers[i])
 	}
@@ -137,6 +131,43 @@ type load struct {
 	amount  am.Amount
 }
 
+// countHeld sets held and taken to the most that slivers hold at one time, because slivers that have not begun may follow each other.
+func (m *consequenceBuilder) countHeld(slivers []am.Sliver) {
+	holds, of := make(map[*Component][]am.Hold), make(map[string]*am.Sliver, len(slivers))
+	for i := range slivers {
+		x := &slivers[i]
+		c, _ := m.v.ComponentOf(x) // nil: it is not in the inventory
+		holds[c] = append(holds[c], am.HoldOf(x))
+		of[x.URN.Key()] = x
+	}
+	for c, list := range holds {
+		var now load
+		links := make(map[*Interface][2]int64)
+		add := func(h *am.Hold, sign int64) {
+			x := of[string(h.Sliver)]
+			for n := range x.Interfaces {
+				if p, ok := m.v.InterfaceOf(x, &x.Interfaces[n]); ok {
+					t := links[p]
+					links[p] = [2]int64{t[0] + sign*x.Interfaces[n].Out, t[1] + sign*x.Interfaces[n].In}
+				}
+			}
+		}
+		am.Sweep(list, time.Time{}, time.Time{},
+			func(h *am.Hold) { now = load{now.slivers + 1, now.amount.Add(h.Amount)}; add(h, 1) },
+			func(h *am.Hold) { now = load{now.slivers - 1, now.amount.Sub(h.Amount)}; add(h, -1) },
+			func(time.Time) bool {
+				a, b := m.held[c].amount, now.amount
+				m.held[c] = load{max(m.held[c].slivers, now.slivers), am.Amount{
+					Slots: max(a.Slots, b.Slots), Cores: max(a.Cores, b.Cores), GPUs: max(a.GPUs, b.GPUs), Memory: max(a.Memory, b.Memory), Disk: max(a.Disk, b.Disk),
+				}}
+				for p, t := range links {
+					m.taken[p] = [2]int64{max(m.taken[p][0], t[0]), max(m.taken[p][1], t[1])}
+				}
+				return true
+			})
+	}
+}
+
 type consequenceKey struct{ what, slice string }
 
 // sliceNote collects the texts about one subject for the slivers of one slice.
@@ -171,6 +202,14 @@ func (m *consequenceBuilder) note(x *am.Sliver, warning bool, subject string, li
 		c.Leaving++
 	case x.Frozen:
 		c.Frozen++
+	case x.Waits():
+		c.Waiting++
+		if c.Begins.IsZero() || x.Begins.Before(c.Begins) {
+			c.Begins = x.Begins
+		}
+		if x.Ends.After(c.Until) {
+			c.Until = x.Ends
+		}
 	case x.Expires.After(c.Until):
 		c.Until = x.Expires
 	}
@@ -200,6 +239,10 @@ func (m *consequenceBuilder) sorted() []Consequence {
 		one.Slivers += c.Slivers
 		one.Leaving += c.Leaving
 		one.Frozen += c.Frozen
+		one.Waiting += c.Waiting
+		if !c.Begins.IsZero() && (one.Begins.IsZero() || c.Begins.Before(one.Begins)) {
+			one.Begins = c.Begins
+		}
 		if c.Until.After(one.Until) {
 			one.Until = c.Until
 		}

@@ -22,7 +22,7 @@ import (
 // endpoints returns the handlers of the admin socket, except those of package server.
 func (s *Site) endpoints() map[string]http.Handler {
 	handlers := operate.Endpoints(s.operations)
-	maintenance := &maintenanceEndpoint{config: s.config, now: s.clock.Now, state: s.maintenance.state, record: s.recordAct}
+	maintenance := &maintenanceEndpoint{config: s.config, now: s.clock.Now, state: s.maintenance.state, record: s.recordAct, slivers: s.store.Slivers}
 	for pattern, h := range map[string]http.Handler{
 		"GET /maintenance":  maintenance,
 		"POST /maintenance": maintenance,

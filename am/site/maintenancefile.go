@@ -217,14 +217,21 @@ func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []a
 			continue
 		}
 		for _, w := range p.Windows(c.Name) {
-			if !w.Until.After(now) || !x.Frozen && !x.Expires.After(w.From) {
+			until := x.Expires
+			if x.Waits() {
+				until = x.Ends
+			}
+			if !w.Until.After(now) || !x.Frozen && !until.After(w.From) || x.Waits() && !x.Begins.Before(w.Until) {
 				continue
 			}
 			k := key{indexes[w], x.Slice.String()}
 			r := affected[k]
 			r.Planned, r.Slice, r.Slivers = k.planned, k.slice, r.Slivers+1
-			if !x.Frozen && x.Expires.After(r.Until) {
-				r.Until = x.Expires
+			if !x.Frozen && until.After(r.Until) {
+				r.Until = until
+			}
+			if x.Waits() && (r.Begins.IsZero() || x.Begins.Before(r.Begins)) {
+				r.Begins = x.Begins
 			}
 			affected[k] = r
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/am"
 	"patchbay/am/display"
 	"patchbay/am/follow/audit"
 	"patchbay/am/service/maintenance"
@@ -54,7 +55,9 @@ type maintenanceEndpoint struct {
 	state func(context.Context) (operate.MaintenanceState, error)
 	// record writes a note to the journal, or if that fails to the audit.
 	record func(operate.Note) error
-	one    sync.Mutex
+	// slivers returns all slivers.
+	slivers func() ([]am.Sliver, error)
+	one     sync.Mutex
 }
 
 func (e *maintenanceEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -152,7 +155,10 @@ func (e *maintenanceEndpoint) change(o *operate.MaintenanceOrder, r *maintenance
 			}
 			d.LiftLockdown()
 		case operate.PlanMaintenance:
-			return planWindow(d, o, inv, e.now())
+			if err := planWindow(d, o, inv, e.now()); err != nil || o.Over {
+				return err
+			}
+			return e.checkReserved(o, inv)
 		case operate.CancelMaintenance:
 			return r.cancel(d, o.Numbers)
 		default:
@@ -214,6 +220,35 @@ func (r *maintenanceChange) undrain(d *maintenance.Draft, o *operate.Maintenance
 		d.Undrain(r.Changed)
 	}
 	return nil
+}
+
+// checkReserved fails if slivers that have not begun are reserved in the planned maintenance. It lists the first ones.
+func (e *maintenanceEndpoint) checkReserved(o *operate.MaintenanceOrder, inv *inventory.Inventory) error {
+	names, err := resolveComponents(inv, o.Components, len(inv.Components)+1, true)
+	if err != nil {
+		return err
+	}
+	slivers, err := e.slivers()
+	if err != nil {
+		return err
+	}
+	const most = 10
+	var lines []string
+	for i := range slivers {
+		x := &slivers[i]
+		c, ok := inv.ComponentOf(x)
+		if ok && x.Waits() && x.Begins.Before(o.Until) && x.Ends.After(o.From) && (len(names) == 0 || slices.Contains(names, c.Name)) {
+			lines = append(lines, fmt.Sprintf("%s/%s on %s from %s until %s, of %s", x.Slice.Name, x.ClientID, c.Name, x.Begins.Format(time.RFC3339), x.Ends.Format(time.RFC3339), x.Creator))
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%s reserved in this time, which would begin at the end of the maintenance; plan it nevertheless with --over:\n  %s", display.Count(len(lines), "sliver"), strings.Join(lines[:min(len(lines), most)], "\n  "))
+	if len(lines) > most {
+		text += fmt.Sprintf("\n  %d more", len(lines)-most)
+	}
+	return errors.New(text)
 }
 
 // planWindow adds a maintenance, and removes past ones.

@@ -37,7 +37,7 @@ func (h AdminClient) serveUnserved(r *http.Request, isOrder bool) (*http.Respons
 	for pattern, handler := range operate.Endpoints(&s.operations) {
 		mux.Handle(pattern, handler)
 	}
-	maintenance := &maintenanceEndpoint{config: h.Config, now: s.now, state: s.maintenanceState, record: s.record}
+	maintenance := &maintenanceEndpoint{config: h.Config, now: s.now, state: s.maintenanceState, record: s.record, slivers: s.slivers}
 	mux.Handle("GET "+maintenancePath, maintenance)
 	mux.Handle("POST "+maintenancePath, maintenance)
 	trial := &authorityEndpoints{config: h.Config, now: time.Now}
@@ -204,14 +204,22 @@ func (s *unservedSite) now() time.Time {
 
 func (s *unservedSite) maintenanceState(context.Context) (state operate.MaintenanceState, err error) {
 	plan, err := maintenance.Read(s.config.Maintenance)
-	var slivers []am.Sliver
-	if err == nil && s.store != nil {
-		slivers, err = s.store.Slivers()
+	if err != nil {
+		return state, err
 	}
+	slivers, err := s.slivers()
 	if err != nil {
 		return state, err
 	}
 	return maintenanceState(plan, s.inventory, slivers, s.now()), nil
+}
+
+// slivers returns all slivers; none of a site that was never served.
+func (s *unservedSite) slivers() ([]am.Sliver, error) {
+	if s.store == nil {
+		return nil, nil
+	}
+	return s.store.Slivers()
 }
 
 func (s *unservedSite) record(n operate.Note) error {

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,4 +118,52 @@ func laterOf(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// MoveAll moves the slivers that have not begun and are on the named components to equal ones, and adds the changes to cs. It
+// returns those that it has moved, and those that stay.
+func (m *Mover) MoveAll(v *store.View, cs *store.ChangeSet, names []string) (moved, stay []am.Sliver, err error) {
+	var all []am.Sliver
+	if err := v.Slivers(func(x am.Sliver) bool {
+		if c, ok := m.Inventory.ComponentOf(&x); x.Waits() && ok && slices.Contains(names, c.Name) {
+			all = append(all, x)
+		}
+		return true
+	}); err != nil {
+		return nil, nil, err
+	}
+	for _, x := range all {
+		isMoved, err := m.Move(v, &x)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case !isMoved:
+			stay = append(stay, x)
+		default:
+			moved = append(moved, x)
+			cs.PutSliver(x)
+		}
+	}
+	return moved, stay, countChanges(v, cs, moved)
+}
+
+// Displaced returns the slivers that have not begun and could not begin on the component of x if x stayed until the given time,
+// earliest start first.
+func Displaced(v *store.View, x *am.Sliver, until time.Time) (all []am.Sliver, err error) {
+	var failed error
+	err = v.CalendarAt([]byte(x.Component.Key()), func(h *am.Hold) bool {
+		if h.From.IsZero() || !h.From.Before(until) || string(h.Sliver) == x.URN.Key() || !x.Exclusive && !h.Exclusive {
+			return true
+		}
+		var u urn.URN
+		if u, failed = urn.Parse(string(h.Sliver)); failed != nil {
+			return false
+		}
+		var other am.Sliver
+		if other, _, failed = v.Sliver(u); failed == nil {
+			all = append(all, other)
+		}
+		return failed == nil
+	})
+	return all, cmp.Or(failed, err)
 }

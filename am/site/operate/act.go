@@ -20,8 +20,29 @@ type Result struct {
 	// At is the time at which the order was carried out, by the site's clock.
 	At     time.Time     `json:"at"`
 	Slices []SliceResult `json:"slices"`
+	// Displaced are reservations that Renew releases, or that Move has not moved. Moved are those that Move has moved.
+	Displaced []Reservation `json:"displaced,omitempty"`
+	Moved     []Reservation `json:"moved,omitempty"`
 	// Warnings are remarks about the order.
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Reservation is a sliver that has not begun.
+type Reservation struct {
+	Slice     urn.URN   `json:"slice"`
+	ClientID  string    `json:"client_id"`
+	Component string    `json:"component"`
+	Creator   urn.URN   `json:"creator"`
+	Begins    time.Time `json:"begins"`
+	Ends      time.Time `json:"ends"`
+}
+
+func (r Reservation) String() string {
+	return fmt.Sprintf("%s/%s on %s from %s until %s, of %s", r.Slice.Name, r.ClientID, r.Component, r.Begins.Format(time.RFC3339), r.Ends.Format(time.RFC3339), r.Creator)
+}
+
+func reservationOf(x *am.Sliver) Reservation {
+	return Reservation{x.Slice, x.ClientID, cmp.Or(x.ComponentName, x.Component.Name), x.Creator, x.Begins, x.Ends}
 }
 
 // SliceResult is the result of an order for one slice.
@@ -57,6 +78,10 @@ type Release struct {
 type Renew struct {
 	Targets []string `json:"targets"`
 	End
+	// Over releases reservations that could not begin before the new end; without it, they make Renew fail. Preview returns them,
+	// and changes nothing.
+	Over     bool   `json:"over,omitempty"`
+	Preview  bool   `json:"preview,omitempty"`
 	Text     string `json:"text,omitempty"`
 	Operator string `json:"operator"`
 }
@@ -139,7 +164,7 @@ func (d *Operations) Release(ctx context.Context, o Release) (Result, error) {
 // reservation. Renew also restarts a lease that is over, as long as the sliver exists, because the
 // sliver still holds its component. It fails with a *RefusedError or an error of the store.
 func (d *Operations) Renew(ctx context.Context, o Renew) (Result, error) {
-	return d.act(ctx, o.Targets, o.Operator, o.Text, false, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
+	done, err := d.act(ctx, o.Targets, o.Operator, o.Text, false, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
 		now := v.Now()
 		until, err := o.at(now)
 		if err != nil {
@@ -157,20 +182,105 @@ func (d *Operations) Renew(ctx context.Context, o Renew) (Result, error) {
 			if err != nil {
 				return err
 			}
+			if err := t.displace(v, x, until, o.Over); err != nil {
+				return err
+			}
 			d.warn(done, x, until, now)
-			x.Status, x.Expires, x.RequestedEnd, x.Granted = status, until, time.Time{}, time.Time{}
-			if status.Allocation == am.Allocated {
-				x.Granted = until
+			x.Status = status
+			if err := setEnd(x, until); err != nil {
+				return err
 			}
 			cs.PutSliver(*x)
 		}
+		for i := range t.displaced {
+			done.Displaced = append(done.Displaced, reservationOf(&t.displaced[i]))
+		}
+		t.preview = o.Preview
 		t.event, t.text = am.EventRenew, "until "+until.Format(time.RFC3339)
 		t.record.Serial++
 		cs.PutSlice(t.record)
 		done.Slices = append(done.Slices, SliceResult{Slice: t.slice, Slivers: len(t.slivers), Expires: until, ClientIDs: clientIDs(t.slivers)})
 		return nil
 	})
+	if errors.Is(err, errPreview) {
+		err = nil
+	}
+	return done, err
 }
+
+// setEnd sets the end of x. A reservation that has not begun keeps its time to wait for Provision.
+func setEnd(x *am.Sliver, until time.Time) error {
+	if x.Waits() {
+		if !until.After(x.Begins) {
+			return refuse("%s begins at %s, so it cannot end at %s; release it if it is not needed", describe(x), x.Begins.Format(time.RFC3339), until.Format(time.RFC3339))
+		}
+		if x.Ends = until; x.AutoProvision || x.Expires.After(until) {
+			x.Expires = until
+		}
+		return nil
+	}
+	x.Expires, x.RequestedEnd, x.Granted = until, time.Time{}, time.Time{}
+	if x.Status.Allocation == am.Allocated {
+		x.Granted = until
+	}
+	if x.Status.Allocation == am.Provisioned || until.After(x.Ends) {
+		x.Ends = until
+	}
+	return nil
+}
+
+// displace adds to t the reservations that could not begin if x stayed until the given time. It refuses them unless over is true.
+func (t *target) displace(v *store.View, x *am.Sliver, until time.Time, over bool) error {
+	if !until.After(x.Ends) {
+		return nil
+	}
+	all, err := lease.Displaced(v, x, until)
+	if err != nil {
+		return err
+	}
+	if len(all) > 0 && !over {
+		return refuse("%s cannot stay until %s beside %s: renew until the reservation begins, or release it with --over", describe(x), until.Format(time.RFC3339), reservationOf(&all[0]))
+	}
+	for _, y := range all {
+		if !slices.ContainsFunc(t.displaced, func(z am.Sliver) bool { return z.URN.Equal(y.URN) }) {
+			t.displaced = append(t.displaced, y)
+		}
+	}
+	return nil
+}
+
+// Move is an order to move reservations that have not begun from components to equal ones.
+type Move struct {
+	Components []string `json:"components"` // names
+	Text       string   `json:"text,omitempty"`
+	Operator   string   `json:"operator"`
+}
+
+// Move moves reservations whose users did not ask for the component, and which have no links. Result.Displaced lists those that
+// stay. It fails with a *RefusedError or an error of the store.
+func (d *Operations) Move(ctx context.Context, o Move) (done Result, err error) {
+	if err := CheckOperator(o.Operator, o.Text); err != nil {
+		return done, err
+	}
+	err = d.commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+		done = Result{At: v.Now().UTC()}
+		mover := lease.Mover{Inventory: d.cfg.Inventory(), Plan: d.cfg.Plan()}
+		moved, stay, err := mover.MoveAll(v, &cs, o.Components)
+		for i := range stay {
+			done.Displaced = append(done.Displaced, reservationOf(&stay[i]))
+		}
+		for i := range moved {
+			x := &moved[i]
+			done.Moved = append(done.Moved, reservationOf(x))
+			cs.Log(am.JournalEntry{At: v.Now().UTC(), Event: EventMove, Operator: o.Operator, Slice: x.Slice, Slivers: []urn.URN{x.URN}, Text: journalText("to "+x.ComponentName, o.Text)})
+		}
+		return cs, err
+	})
+	return done, err
+}
+
+// EventMove is the journal's event for a reservation that an operator has moved to another component.
+const EventMove = "move"
 
 func clientIDs(slivers []am.Sliver) (names []string) {
 	for i := range slivers {

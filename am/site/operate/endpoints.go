@@ -26,12 +26,12 @@ const (
 
 // Endpoints returns the handlers of a served site's socket for operators, by pattern:
 //
-//	GET /slices?slice=PATTERN&limit=N   and /slivers, /nodes, /tasks, /journal, /usage: rows,
+//	GET /slices?slice=PATTERN&limit=N   and /slivers, /nodes, /tasks, /journal, /usage, /calendar: rows,
 //	                        one JSON object a line; the query is a Filter's
 //	GET /inspect?slice=URN  the manifest of a slice, even if it was shut down
 //	GET /held?user=URN&slice=URN  what the user, the slice and its project hold
 //	POST /fits              a request RSpec, answered by Fits as one line of JSON
-//	POST /release           a Release, answered by a Result; and /renew, /shutdown, /thaw
+//	POST /release           a Release, answered by a Result; and /renew, /move, /shutdown, /thaw
 //
 // A refused request gets status 422 with the reason as its text; a malformed one
 // gets 400.
@@ -46,6 +46,7 @@ func endpoints(d *Operations, readers int) map[string]http.Handler {
 		"POST /fits":     http.HandlerFunc(c.fits),
 		"POST /release":  orderHandler(func(r *http.Request, o Release) (Result, error) { return d.Release(r.Context(), o) }),
 		"POST /renew":    orderHandler(func(r *http.Request, o Renew) (Result, error) { return d.Renew(r.Context(), o) }),
+		"POST /move":     orderHandler(func(r *http.Request, o Move) (Result, error) { return d.Move(r.Context(), o) }),
 		"POST /shutdown": orderHandler(func(r *http.Request, o Shutdown) (Result, error) { return d.Shutdown(r.Context(), o) }),
 		"POST /thaw":     orderHandler(func(r *http.Request, o Thaw) (Result, error) { return d.Thaw(r.Context(), o) }),
 	}

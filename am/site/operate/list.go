@@ -133,6 +133,11 @@ func sliceRow(s *am.Slice, slivers []am.Sliver, now time.Time) Slice {
 			continue
 		}
 		r.Slivers++
+		if x.Waits() {
+			if r.Waiting++; r.Begins.IsZero() || x.Begins.Before(r.Begins) {
+				r.Begins = x.Begins
+			}
+		}
 		if r.Expires.IsZero() || x.Expires.Before(r.Expires) {
 			r.Expires = x.Expires
 		}
@@ -190,6 +195,9 @@ func (w *parsedFilter) sliverRow(x *am.Sliver, now time.Time) Sliver {
 	if r.State == StateExpired { // calls of the API do not show it any more
 		ended := am.After(x.Status, am.EventExpire)
 		r.Allocation, r.Operational = ended.Allocation, ended.Operational
+	}
+	if !x.Begins.IsZero() {
+		r.Begins, r.Ends, r.Waits = x.Begins, x.Ends, x.Waits()
 	}
 	r.ComponentName, r.Provider = w.componentOf(x)
 	if x.PublicAddress.IsValid() {

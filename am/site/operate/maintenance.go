@@ -30,6 +30,8 @@ type MaintenanceOrder struct {
 	// From and Until are for PlanMaintenance.
 	From  time.Time `json:"from,omitzero"`
 	Until time.Time `json:"until,omitzero"`
+	// Over plans maintenance although slivers that have not begun are reserved in it; they begin at its end.
+	Over bool `json:"over,omitempty"`
 	// Numbers are the planned maintenance to cancel, counted from 1.
 	Numbers  []int  `json:"numbers,omitempty"`
 	Operator string `json:"operator"`
@@ -70,11 +72,17 @@ type AffectedSlice struct {
 	Slice   string
 	Slivers int
 	Until   time.Time // end of the last lease; zero if all these slivers are frozen
+	// Begins is the first start of those that have not begun.
+	Begins time.Time `json:",omitzero"`
 }
 
 func (r AffectedSlice) String() string {
 	if r.Until.IsZero() {
 		return fmt.Sprintf("%s: %s, shut down and kept", r.Slice, display.Count(r.Slivers, "sliver"))
 	}
-	return fmt.Sprintf("%s: %s, until %s", r.Slice, display.Count(r.Slivers, "sliver"), r.Until.UTC().Format(time.RFC3339))
+	begins := ""
+	if !r.Begins.IsZero() {
+		begins = "reserved from " + r.Begins.UTC().Format(time.RFC3339) + " "
+	}
+	return fmt.Sprintf("%s: %s, %suntil %s", r.Slice, display.Count(r.Slivers, "sliver"), begins, r.Until.UTC().Format(time.RFC3339))
 }

@@ -21,6 +21,9 @@ type Slice struct {
 	// no slivers.
 	Expires time.Time `json:"expires,omitzero"`
 	Last    time.Time `json:"last_expires,omitzero"`
+	// Begins is the first start of slivers that have not begun; Waiting counts these.
+	Begins  time.Time `json:"begins,omitzero"`
+	Waiting int       `json:"waiting,omitempty"`
 	Users   []urn.URN `json:"users,omitempty"`
 	// Shutdown is the time at which the slice was shut down, ShutdownBy the user or ShutdownOperator
 	// the operator who did it.
@@ -57,9 +60,13 @@ type Sliver struct {
 	Frozen      bool                `json:"frozen,omitempty"`
 	Created     time.Time           `json:"created"`
 	Expires     time.Time           `json:"expires"`
-	Creator     urn.URN             `json:"creator"`
-	Speaker     urn.URN             `json:"speaker,omitzero"`
-	Error       string              `json:"error,omitempty"`
+	// Begins and Ends are the window of a sliver that was reserved for later. Waits means that it has not begun.
+	Begins  time.Time `json:"begins,omitzero"`
+	Ends    time.Time `json:"ends,omitzero"`
+	Waits   bool      `json:"waits,omitempty"`
+	Creator urn.URN   `json:"creator"`
+	Speaker urn.URN   `json:"speaker,omitzero"`
+	Error   string    `json:"error,omitempty"`
 	// Setup is SetupRuns or SetupFailed; "" without a setup, or when it has ended well.
 	Setup string `json:"setup,omitempty"`
 	// SetupOutput is the last part of the output of the failed step.

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"patchbay/am"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 )
@@ -59,6 +60,8 @@ type target struct {
 	event   am.Event
 	text    string
 	preview bool // the order changes nothing
+	// displaced are reservations of any slice that the order releases.
+	displaced []am.Sliver
 }
 
 // act applies f to each slice that targets name, in one decision with one journal entry for each
@@ -76,6 +79,7 @@ func (d *Operations) act(ctx context.Context, targets []string, operator, text s
 	err = d.commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		done = Result{At: v.Now().UTC()}
 		preview, skipped := false, 0
+		var displaced []am.Sliver
 		for _, n := range all {
 			t, err := n.resolve(v)
 			if e, ok := errors.AsType[*RefusedError](err); ok && e.beingRemoved && skipRemoved {
@@ -95,13 +99,26 @@ func (d *Operations) act(ctx context.Context, targets []string, operator, text s
 			}
 			cs.Log(e)
 			preview = t.preview
+			for _, x := range t.displaced {
+				if !slices.ContainsFunc(displaced, func(y am.Sliver) bool { return y.URN.Equal(x.URN) }) {
+					displaced = append(displaced, x)
+				}
+			}
 		}
 		if preview {
 			return store.ChangeSet{}, errPreview
 		}
-		return cs, nil
+		return cs, releaseDisplaced(v, &cs, displaced, operator, text)
 	})
 	return done, err
+}
+
+// releaseDisplaced releases reservations for an order about other slivers. The text for their users names no other slice.
+func releaseDisplaced(v *store.View, cs *store.ChangeSet, all []am.Sliver, operator, text string) error {
+	for i := range all {
+		cs.Log(am.JournalEntry{At: v.Now().UTC(), Event: string(am.EventDelete), Operator: operator, Slice: all[i].Slice, Slivers: []urn.URN{all[i].URN}, Text: journalText("another lease was renewed over it", text)})
+	}
+	return lease.Release(v, cs, all, am.EventDelete, "")
 }
 
 var errPreview = errors.New("preview")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/display"
+	"patchbay/am/follow/audit"
 	"patchbay/am/service/maintenance"
 	"patchbay/am/site"
 	"patchbay/am/site/operate"
@@ -20,6 +21,9 @@ const drainLong = `Take components out of service until undrain. They are advert
 no new slivers; a request for one of them is refused as if another slice held it. Existing slivers
 stay, and are listed with their leases: contact their users, or release them. Components
 are given by name, as ranges such as pc1..pc4, or by URN.
+
+--move gives reservations that begin later another component of the same kind, unless they
+have links or their users named the component.
 
 --reason is a note for other operators. Without arguments, list drained components.
 
@@ -34,11 +38,15 @@ type drainOptions struct {
 	lift       bool // undrain
 	Components []string
 	Text       string
+	Move       bool
 }
 
 func (o *drainOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	fs.StringVar(&o.Text, "reason", "", "a note of one line for other operators and the journal")
+	if !o.lift {
+		fs.BoolVar(&o.Move, "move", false, "move reservations that begin later to other components")
+	}
 }
 
 func (o *drainOptions) Validate(args []string) error {
@@ -96,12 +104,33 @@ func (o *drainOptions) Run(ctx context.Context, c command.Console) error {
 		if len(r.Changed) > 0 {
 			fmt.Fprintf(c.Out, "Drained, no new slivers there: %s\n", strings.Join(nameset.Fold(r.Changed), " "))
 		}
-		err = o.listHolders(ctx, c, config, append(r.Changed, r.Unchanged...))
+		names := append(r.Changed, r.Unchanged...)
+		if o.Move {
+			err = o.move(ctx, c, config, names)
+		}
+		if err == nil {
+			err = o.listHolders(ctx, c, config, names)
+		}
 	}
 	if err == nil && !served && len(r.Changed) > 0 {
 		fmt.Fprintln(c.Out, "The server is not running; this takes effect at its next start.")
 	}
 	return err
+}
+
+// move moves reservations from the named components, and lists them.
+func (o *drainOptions) move(ctx context.Context, c command.Console, config *site.Config, names []string) error {
+	var done operate.Result
+	if _, err := site.Connect(config).Order(ctx, "/move", operate.Move{Components: names, Text: o.Text, Operator: audit.Operator()}, &done); err != nil {
+		return err
+	}
+	for _, r := range done.Moved {
+		fmt.Fprintf(c.Out, "Moved: %s\n", display.Line(r.String()))
+	}
+	for _, r := range done.Displaced {
+		fmt.Fprintf(c.Out, "Not moved: %s\n", display.Line(r.String()))
+	}
+	return nil
 }
 
 // changeMaintenance carries out an order, and prints the warning of the result. served is false if no

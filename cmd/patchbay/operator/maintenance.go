@@ -21,7 +21,8 @@ the whole site (--all). --reason is one line for experimenters.
 During maintenance the components are advertised as unavailable and get no new slivers; a
 request for one of them is answered with 11 (UNAVAILABLE) and the reason. New leases end
 when it begins. Slivers with longer leases are listed here and stay: contact their users,
-or release them.
+or release them. Over reservations that begin later it is refused with their list; with
+--over they begin at its end.
 
 Without arguments, list planned maintenance with numbers; --lift NUMBER cancels or ends
 it. The remaining entries are renumbered; give all numbers at once: --lift 1,2.
@@ -36,6 +37,7 @@ type maintenanceOptions struct {
 	For         string
 	Reason      string
 	Lift        []int
+	Over        bool
 
 	order operate.MaintenanceOrder
 }
@@ -47,6 +49,7 @@ func (o *maintenanceOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Until, "until", "", "TIME at which it ends")
 	fs.StringVar(&o.For, "for", "", "how long it lasts, such as 4h, instead of --until")
 	fs.StringVar(&o.Reason, "reason", "", "a reason of one line for experimenters")
+	fs.BoolVar(&o.Over, "over", false, "also over reservations that begin later")
 	fs.IntSliceVar(&o.Lift, "lift", nil, "cancel or end the entry with this NUMBER in the list, or several, such as 1,2")
 }
 
@@ -79,7 +82,7 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 	case o.Until != "" && o.For != "":
 		return fmt.Errorf("--until and --for both set the end; give one")
 	}
-	o.order = operate.MaintenanceOrder{Event: operate.PlanMaintenance, Components: args, Text: o.Reason}
+	o.order = operate.MaintenanceOrder{Event: operate.PlanMaintenance, Components: args, Text: o.Reason, Over: o.Over}
 	if err := maintenance.CheckText(o.Reason); err != nil {
 		return err
 	}

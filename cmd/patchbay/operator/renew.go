@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -21,7 +22,8 @@ none.
 
 Neither credentials nor the limits of the site apply; a note says if an end exceeds them,
 or is in planned maintenance. Users can shorten such a lease. A reserved sliver keeps a
-later end when it is provisioned. If the server was down when a lease expired, renew the
+later end when it is provisioned. A lease cannot pass the start of a reservation on its
+component; --over releases such reservations, after it has listed them and asked. If the server was down when a lease expired, renew the
 lease before you start the server.
 
 It works with and without a running server. A TIME is written 2030-01-31T12:00:00Z, with
@@ -30,6 +32,7 @@ its zone, or is a duration from now, such as 2h or 3d.`
 type renewOptions struct {
 	site       command.SiteFlag
 	Until, For string
+	Yes        bool
 	order      operate.Renew
 }
 
@@ -37,6 +40,8 @@ func (o *renewOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	fs.StringVar(&o.Until, "until", "", "TIME at which the leases end")
 	fs.StringVar(&o.For, "for", "", "how long they last from now, such as 4h, instead of --until")
+	fs.BoolVar(&o.order.Over, "over", false, "release reservations that could not begin before the new end")
+	fs.BoolVar(&o.Yes, "yes", false, "do not ask at a terminal")
 	fs.StringVar(&o.order.Text, "reason", "", "a reason of one line for the journal")
 }
 
@@ -63,14 +68,40 @@ func (o *renewOptions) Run(ctx context.Context, c command.Console) error {
 		return err
 	}
 	o.order.Operator = audit.Operator()
+	if err := o.confirm(ctx, c, config); err != nil {
+		return err
+	}
 	var done operate.Result
 	if _, err := site.Connect(config).Order(ctx, "/renew", o.order, &done); err != nil {
 		return err
+	}
+	for _, r := range done.Displaced {
+		fmt.Fprintf(c.Out, "Released: %s\n", display.Line(r.String()))
 	}
 	for _, s := range done.Slices {
 		fmt.Fprintf(c.Out, "The leases of %s of slice %s end at %s (%s).\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()), display.Time(s.Expires), command.Distance(s.Expires.Sub(done.At.Truncate(time.Second))))
 	}
 	printWarnings(c, done)
+	return nil
+}
+
+// confirm lists the reservations that --over releases, and fails if the answer is not yes. Without a terminal, it does nothing.
+func (o *renewOptions) confirm(ctx context.Context, c command.Console, config *site.Config) error {
+	if !o.order.Over || o.Yes || !command.ToTerminal(os.Stdin) || !command.ToTerminal(c.Out) {
+		return nil
+	}
+	preview := o.order
+	preview.Preview = true
+	var done operate.Result
+	if _, err := site.Connect(config).Order(ctx, "/renew", preview, &done); err != nil || len(done.Displaced) == 0 {
+		return err
+	}
+	for _, r := range done.Displaced {
+		fmt.Fprintln(c.Out, display.Line(r.String()))
+	}
+	if !command.Confirmed(os.Stdin, c.Out, "Release these reservations? [y/N] ") {
+		return errors.New("nothing was changed")
+	}
 	return nil
 }
 

@@ -53,5 +53,6 @@ func (o *shutdownOptions) Run(ctx context.Context, c command.Console) error {
 		fmt.Fprintf(c.Out, "Shut down: %s of slice %s.\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()))
 		fmt.Fprintf(c.Out, "To lift that: %s\n", o.site.Hint("thaw", s.Slice.String()))
 	}
+	printWarnings(c, done)
 	return nil
 }

@@ -38,6 +38,9 @@ func (o *slicesOptions) Run(ctx context.Context, c command.Console) error {
 		if !s.Shutdown.IsZero() {
 			state = strings.TrimSuffix("shut down, "+state, ", ")
 		}
+		if s.Waiting > 0 {
+			state += fmt.Sprintf("; %d to begin, the first %s", s.Waiting, t.when(s.Begins))
+		}
 		cells := []string{t.name(s.URN), fmt.Sprint(s.Slivers), state, t.end(s.Expires, !s.Shutdown.IsZero()), t.list(s.Users)}
 		if o.Wide {
 			down := ""

@@ -12,7 +12,7 @@ import (
 )
 
 const sliversLong = `List slivers, of all slices or of those that match the argument, with component, state,
-end of lease, user and error. A sliver that is being removed is listed until its provider
+end of lease or later start, user and error. A sliver that is being removed is listed until its provider
 has confirmed the removal.
 
 The first column can be given to release and renew, unless it has special characters; the
@@ -45,7 +45,11 @@ func (o *sliversOptions) Run(ctx context.Context, c command.Console) error {
 		if s.Frozen {
 			state = "frozen, " + state
 		}
-		cells := []string{t.sliver(s.URN, s.Slice, s.ClientID), t.component(s.Component, s.ComponentName), state, t.end(s.Expires, s.Frozen), t.name(s.Creator)}
+		end := t.end(s.Expires, s.Frozen)
+		if s.Waits {
+			end = "begins " + t.when(s.Begins)
+		}
+		cells := []string{t.sliver(s.URN, s.Slice, s.ClientID), t.component(s.Component, s.ComponentName), state, end, t.name(s.Creator)}
 		if o.Wide {
 			task := string(s.Task)
 			if s.Attempt > 0 {
