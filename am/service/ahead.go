@@ -105,21 +105,6 @@ func startError(x *am.Sliver) error {
 	return am.Errorf(am.Unavailable, "sliver %s begins at %s; Provision it then, or now with the option patchbay_provision_at_start", x.URN, x.Begins.Format(time.RFC3339)).About(x.URN)
 }
 
-// canBegin reports whether nothing delays the start of x, which has come.
-func (s *Service) canBegin(v *store.View, x *am.Sliver) (bool, error) {
-	if x.Frozen || s.checkMaintenance(v.Now().UTC(), x) != nil {
-		return false, nil
-	}
-	free, key := true, x.URN.Key()
-	err := v.CalendarAt([]byte(x.Component.Key()), func(h *am.Hold) bool {
-		if string(h.Sliver) != key && h.From.IsZero() && (x.Exclusive || h.Exclusive) {
-			free = false
-		}
-		return free
-	})
-	return free, err
-}
-
 // provisionWaiting handles Provision of a sliver that begins later. With atStart, the sliver gets the accounts, and is provisioned when it
 // begins; done means that there is no more to do. If the start has come, x begins at once.
 func (s *Service) provisionWaiting(v *store.View, cs *store.ChangeSet, x *am.Sliver, atStart bool, accounts []am.Account) (done bool, err error) {
@@ -146,21 +131,6 @@ func (s *Service) provisionWaiting(v *store.View, cs *store.ChangeSet, x *am.Sli
 	lease.Begin(x, v.Now().UTC(), s.cfg.Leases.NoShow, nil)
 	lease.LogBegin(v, cs, []am.Sliver{*x})
 	return false, nil
-}
-
-// freeUntil returns until, or the first start of a reservation before it beside which x cannot stay.
-func (s *Service) freeUntil(v *store.View, x *am.Sliver, until time.Time) (time.Time, error) {
-	if !v.HasWaiting() {
-		return until, nil
-	}
-	key := x.URN.Key()
-	err := v.CalendarAt([]byte(x.Component.Key()), func(h *am.Hold) bool {
-		if string(h.Sliver) != key && h.From.Before(until) && h.From.After(v.Now()) && (x.Exclusive || h.Exclusive) {
-			until = h.From
-		}
-		return true
-	})
-	return until, err
 }
 
 type renewal struct {

@@ -140,6 +140,7 @@ type Service struct {
 	showing  sync.Mutex // held while shown is replaced
 	endings  endings
 	free     freeCache
+	waiting  atomic.Pointer[heldNames] // see waitingNames
 	calendar calendarCache
 }
 

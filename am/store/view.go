@@ -22,7 +22,24 @@ type View struct {
 	// Decoding them again for the indexes and for followers would double the cost of a decision.
 	// cache is nil outside of decisions.
 	cache map[Key]any
+	memo  map[string]any // see Memo
 }
+
+// Memo returns what f returns for the view. It calls f once for each name.
+func Memo[T any](v *View, name string, f func() T) T {
+	if t, ok := v.memo[name].(T); ok {
+		return t
+	}
+	if v.memo == nil {
+		v.memo = map[string]any{}
+	}
+	t := f()
+	v.memo[name] = t
+	return t
+}
+
+// IsPublished reports whether the view is of a published state. Others are of decisions, and their changes may fail.
+func (v *View) IsPublished() bool { return v.cache == nil }
 
 // Now returns the time of the view, which is the same for all reads in it.
 func (v *View) Now() time.Time { return v.now }

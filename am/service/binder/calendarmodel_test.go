@@ -184,7 +184,11 @@ func (m *calendarModel) resources(v *inventory.Inventory, held []*reservation) m
 		return r
 	}
 	for _, h := range held {
-		if c, ok := v.Component(h.Component); ok {
+		c, ok := v.Component(h.Component)
+		if !ok { // removed from the inventory
+			c, ok = m.largest.Component(h.Component)
+		}
+		if ok {
 			get("component "+c.Name, h).component = c
 		}
 		for _, i := range h.Interfaces {
@@ -195,7 +199,7 @@ func (m *calendarModel) resources(v *inventory.Inventory, held []*reservation) m
 			if i.VLAN != 0 {
 				link := "shared"
 				if i.SharedVLAN == "" {
-					link = fmt.Sprint(m.of[h.URN.Key()], " ", i.Link)
+					link = i.Link
 				}
 				r := get(fmt.Sprint("tag ", i.VLAN), h)
 				r.links = append(r.links, link)
@@ -347,6 +351,9 @@ func (m *calendarModel) bind(t *rapid.T, r *rspec.Request, of string, from, unti
 		s := record(fmt.Sprint(m.serial, "-", i), of, n)
 		s.Creator, s.Expires = user, until
 		m.of[s.URN.Key()] = m.serial
+		for k := range s.Interfaces {
+			s.Interfaces[k].Link = fmt.Sprint(m.serial, " ", s.Interfaces[k].Link) // no other request has this link
+		}
 		m.x.put(s)
 		if from.After(m.now) {
 			m.x.from[s.URN.Key()] = from
@@ -431,6 +438,93 @@ func (m *calendarModel) canBindPair(hosts []*inventory.Component, of string, cap
 	return ok && m.freeName("tag", tags, from, until)
 }
 
+// componentView is a view with what is held on the component of x.
+func (m *calendarModel) componentView(x *am.Sliver) *View {
+	v := m.x.view()
+	all := v.Calendar
+	v.Calendar = func(f func(*am.Hold) bool) error {
+		return all(func(h *am.Hold) bool { return string(h.Component) != x.Component.Key() || f(h) })
+	}
+	return v
+}
+
+// first does what Names.First does, for the names of the slivers that wait, or that have begun.
+func (m *calendarModel) first(t *rapid.T, x *am.Sliver, waits bool, from, until time.Time) time.Time {
+	n, err := NewNames(func(f func(*am.Hold) bool) error {
+		return m.x.view().Calendar(func(h *am.Hold) bool { return h.From.IsZero() == waits || f(h) })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := n.First(x, from, until, func(sliver string) ([]am.Interface, error) { return m.x.slivers[sliver].Interfaces, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// checkStay compares the time until which x can stay with the first instant at which one of its resources would be
+// held by a reservation that begins then.
+func (m *calendarModel) checkStay(t *rapid.T, x am.Sliver, until time.Time) (isCut bool) {
+	list, want := m.list(true), until
+	isX := func(h *reservation) bool { return h.URN == x.URN }
+	for i := range list {
+		if isX(&list[i]) {
+			list[i].until = until
+		}
+	}
+	for _, r := range list {
+		at := r.from
+		if at.Before(x.Expires) || !at.Before(want) {
+			continue
+		}
+		var held []*reservation
+		for i := range list {
+			if list[i].holds(at) {
+				held = append(held, &list[i])
+			}
+		}
+		for _, r := range m.resources(m.v, held) {
+			begins := slices.ContainsFunc(r.holders, func(h *reservation) bool { return h.from.Equal(at) })
+			if begins && slices.ContainsFunc(r.holders, isX) && r.wrong(isX) != "" {
+				want = at
+			}
+		}
+	}
+	got, err := m.componentView(&x).FreeUntil(&x, until)
+	if got = m.first(t, &x, true, x.Expires, got); err != nil || !got.Equal(want) {
+		t.Fatalf("%s can stay until %s (%v), by the model until %s", x.URN, got, err, want)
+	}
+	return want.Before(until)
+}
+
+// checkBegin compares whether x can begin with what those hold that have begun or are before x.
+func (m *calendarModel) checkBegin(t *rapid.T, x am.Sliver) (want bool) {
+	isX, start := func(h *reservation) bool { return h.URN == x.URN }, m.x.from[x.URN.Key()]
+	want = true
+	list := m.list(true)
+	for _, names := range []bool{false, true} { // names are held only by those that have begun
+		var held []*reservation
+		for i := range list {
+			h := &list[i]
+			isBefore := h.from.Before(start) || h.from.Equal(start) && h.URN.Key() < x.URN.Key()
+			if isX(h) || !names && isBefore || h.from.IsZero() {
+				held = append(held, h)
+			}
+		}
+		for _, r := range m.resources(m.v, held) {
+			if isName := r.component == nil && r.port == nil; isName == names && slices.ContainsFunc(r.holders, isX) && r.wrong(isX) != "" {
+				want = false
+			}
+		}
+	}
+	got, err := m.componentView(&x).CanBegin(&x)
+	if got = got && m.first(t, &x, false, time.Time{}, m.now).Equal(m.now); err != nil || got != want {
+		t.Fatalf("%s can begin: %v (%v), by the model: %v", x.URN, got, err, want)
+	}
+	return want
+}
+
 // TestCalendarModel binds random requests for random intervals, beside a plain list of slivers. At
 // no instant does a resource have two owners or is over-booked. A request binds if it fits at each
 // instant of its interval. RAPID_CHECKS is the number of histories.
@@ -454,6 +548,7 @@ func TestCalendarModel(t *testing.T) {
 		nodes = append(nodes, n)
 	}
 	bound, later, refused, alone := 0, 0, 0, 0
+	stays, cut, starts, delayed := 0, 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		m := &calendarModel{lives: newLives(sites[0]), of: map[string]int{}, largest: largest, pool: nodes}
 		m.x.from = map[string]time.Time{}
@@ -508,11 +603,31 @@ func TestCalendarModel(t *testing.T) {
 					t.Fatalf("%d kbit/s from %s until %s fit by the model: %v, but %v", capacity, from, until, want, err)
 				}
 			},
+			"stay or begin": func(t *rapid.T) {
+				x, ok := m.pick(t)
+				from := m.x.from[x.URN.Key()]
+				x.Begins = from
+				if !ok || x.Status.Allocation == am.Unallocated || !x.Expires.After(m.now) {
+					return
+				}
+				if from.After(m.now) || from.IsZero() {
+					stays++
+					if m.checkStay(t, x, x.Expires.Add(time.Duration(rapid.IntRange(1, 8).Draw(t, "longer"))*time.Hour)) {
+						cut++
+					}
+					return
+				}
+				starts++
+				if !m.checkBegin(t, x) {
+					delayed++
+				}
+			},
 			"": func(t *rapid.T) { m.check(t) },
 		}))
 	})
 	t.Logf("%d requests bound, %d of them for later; %d refused; %d of one node", bound, later, refused, alone)
-	if later == 0 || bound == later || refused == 0 || alone == 0 {
+	t.Logf("%d could stay longer, %d of them only until a reservation; of %d starts, %d were late", stays, cut, starts, delayed)
+	if later == 0 || bound == later || refused == 0 || alone == 0 || cut == 0 || cut == stays || starts > 50 && (delayed == 0 || delayed == starts) {
 		t.Error("the histories are one-sided")
 	}
 }
