@@ -71,7 +71,7 @@ const allowedImports = `
 4  am/service/binder              am am/display am/service/maintenance am/urn inventory rspec rspec/match
 5  am/work                        am am/service/lease am/store am/urn inventory/provider github.com/google/uuid
 5  am/service/dryrun              am am/urn inventory/provider
-5  am/follow/hook                 am am/executable am/store am/urn golang.org/x/sys
+5  am/follow/hook                 am am/executable am/service/lease am/store am/urn golang.org/x/sys
 5  am/service                     am am/display am/service/binder am/service/budget am/service/lease am/service/maintenance am/service/policy am/store am/urn credentials inventory rspec rspec/hostname rspec/match rspec/step github.com/google/uuid
 6  am/site/operate                am am/display am/service am/service/binder am/service/lease am/service/maintenance am/service/policy am/store am/urn inventory rspec
 7  am/testkit/modeltest
@@ -82,7 +82,7 @@ const allowedImports = `
 7  am/authority                   am am/api am/api/xmlrpc am/display am/file am/urn credentials credentials/cert credentials/trial github.com/google/uuid go.etcd.io/bbolt
 8  am/client/experiment           am am/client am/display am/urn rspec rspec/hostname rspec/radl rspec/step rspec/view schemas/xmltree go.yaml.in/yaml/v3
 8  am/client/conformance          am/api/xmlrpc am/client am/urn credentials/trial rspec/view schemas schemas/xmltree golang.org/x/crypto
-9  am/web                         am am/api/xmlrpc am/authority am/client am/client/experiment am/display am/follow/audit am/server am/service am/service/maintenance am/site/operate am/urn inventory/nameset rspec rspec/compile rspec/draw rspec/view schemas/xmltree
+9  am/web                         am am/api/xmlrpc am/authority am/client am/client/experiment am/display am/follow/audit am/server am/service am/service/maintenance am/site/operate am/urn inventory/nameset rspec rspec/compile rspec/draw rspec/view schemas/xmltree github.com/arran4/golang-ical
 10  am/site                        am am/api am/authority am/display am/file am/follow/audit am/follow/hook am/server am/server/mtls am/service am/service/dryrun am/service/maintenance am/service/policy am/site/clock am/site/operate am/store am/urn am/web am/work credentials credentials/cert credentials/trial inventory inventory/nameset inventory/provider inventory/provider/fdsocket inventory/provider/supervisor rspec rspec/blueprint rspec/compile schemas/yamlfile github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
 11  am/site/check                  am am/display am/file am/follow/audit am/follow/hook am/server/mtls am/service/binder am/service/maintenance am/service/policy am/site am/site/clock am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest rspec rspec/blueprint rspec/compile rspec/step schemas schemas/xmltree schemas/yamlfile go.yaml.in/yaml/v3
 11  am/site/create                 am/executable am/site am/urn credentials/trial inventory inventory/provider inventory/provider/osinfo inventory/provider/simulated golang.org/x/sys

@@ -342,7 +342,11 @@ func (a *attempt) addChanges(v *store.View, cs *store.ChangeSet) error {
 			return err
 		}
 	}
-	journal(cs, v, a.grant, a.options.Call, a.event, text, a.slice, a.slivers)
+	event := a.event
+	if a.window.isAhead { // CreateSliver provisions when they begin
+		event = string(am.EventAllocate)
+	}
+	journal(cs, v, a.grant, a.options.Call, event, text, a.slice, a.slivers)
 	return a.logLimited(v, cs)
 }
 

@@ -24,7 +24,9 @@ func sortByCreation(all []am.Sliver) {
 // requested.
 type change struct {
 	event string
-	text  string // details of the event, for the journal
+	// waitEvent is the event for slivers that have not begun; "" if it is the same.
+	waitEvent string
+	text      string // details of the event, for the journal
 	// joins means that the journal joins the entry with an earlier one, see joinRepeated.
 	joins   bool
 	grant   credentials.Grant
@@ -126,7 +128,20 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 				return store.ChangeSet{}, err
 			}
 		}
-		journal(&cs, v, c.grant, c.call, c.event, c.text, r.slice, changed)
+		var waiting, others []am.Sliver
+		for _, x := range changed {
+			if c.waitEvent != "" && x.Waits() {
+				waiting = append(waiting, x)
+			} else {
+				others = append(others, x)
+			}
+		}
+		if len(waiting) > 0 {
+			journal(&cs, v, c.grant, c.call, c.waitEvent, c.text, r.slice, waiting)
+		}
+		if len(others) > 0 || len(waiting) == 0 {
+			journal(&cs, v, c.grant, c.call, c.event, c.text, r.slice, others)
+		}
 		if c.joins {
 			err = joinRepeated(&cs, v)
 		}

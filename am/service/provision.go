@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/service/lease"
 	"patchbay/am/service/policy"
 	"patchbay/am/store"
 	"patchbay/am/urn"
@@ -57,7 +58,7 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 	}
 	defer release()
 	out, err := s.run(ctx, change{
-		event: "Provision", grant: g, targets: t, call: o.Call,
+		event: string(am.EventProvision), waitEvent: lease.EventProvisionAtStart, grant: g, targets: t, call: o.Call,
 		onlyState: am.Allocated,
 		errNone:   am.Errorf(am.SearchFailed, "all slivers of slice %s are provisioned already", t.Slice).About(t.Slice),
 		beforeAll: func(v *store.View, slice urn.URN) (err error) {

@@ -126,6 +126,7 @@ func (q *request) showUse() error {
 		for _, sum := range []*operate.Usage{&x.Projects[n].Usage, &x.Total} {
 			sum.Nodes += u.Nodes
 			sum.NodeHours += u.NodeHours
+			sum.AheadHours += u.AheadHours
 			sum.Incomplete += u.Incomplete
 		}
 	}

@@ -3,6 +3,8 @@ package hook
 import (
 	"slices"
 	"time"
+
+	"patchbay/am/service/lease"
 )
 
 // Kind is the kind of an event.
@@ -36,10 +38,18 @@ const (
 	Gone Kind = "gone"
 	// Thawed: the slice is no longer frozen.
 	Thawed Kind = "thawed"
+
+	// Begins: the sliver has begun, which was reserved ahead.
+	Begins Kind = lease.EventBegins
+	// Limited: another reservation begins on the sliver's component, so the lease cannot be renewed beyond that time,
+	// which Event.Text names. It is sent only for the first such reservation.
+	Limited Kind = lease.EventLimited
+	// NoShow: the sliver is released, because it has begun and was not provisioned in time. Released follows.
+	NoShow Kind = lease.EventNoShow
 )
 
 // Kinds are all kinds of events, in the order of a sliver's life.
-var Kinds = []Kind{Allocated, Ready, Failed, StepFailed, StageEnded, Expiring, Renewed, Shutdown, Thawed, Released, Gone}
+var Kinds = []Kind{Allocated, Begins, NoShow, Ready, Failed, StepFailed, StageEnded, Limited, Expiring, Renewed, Shutdown, Thawed, Released, Gone}
 
 // DefaultKinds are the events for a hook that does not configure any.
 var DefaultKinds = []Kind{Allocated, Ready, Failed, Expiring, Released, Shutdown}
@@ -60,6 +70,9 @@ type Event struct {
 	ClientID  string `json:"client_id,omitempty"`
 	Component string `json:"component,omitempty"`
 	Creator   string `json:"creator,omitempty"`
+	// Begins and Ends are the start and the end of a reservation ahead.
+	Begins time.Time `json:"begins,omitzero"`
+	Ends   time.Time `json:"ends,omitzero"`
 	// Expires is the end of the lease.
 	Expires time.Time `json:"expires,omitzero"`
 	// State is the state after the change, as the AM API spells it: the operational state of
@@ -74,7 +87,7 @@ type Event struct {
 	// itself made the change.
 	By string `json:"by,omitempty"`
 	// Text is the operator's reason, with the journal's other text about the command. In
-	// StepFailed and StageEnded it is the journal's text.
+	// StepFailed, StageEnded and Limited it is the journal's text.
 	Text string `json:"text,omitempty"`
 	// Request is the id of the call, as in the log and the audit.
 	Request string `json:"request,omitempty"`

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 )
@@ -37,7 +39,7 @@ func eventsOf(site string, c *store.Change) []changeEvent {
 		o.compareSlice(x)
 	}
 	for i := range c.Journal {
-		o.postSetup(&c.Journal[i])
+		o.postEntry(&c.Journal[i])
 	}
 	for _, x := range c.Slivers {
 		o.compareSliver(x)
@@ -53,15 +55,15 @@ type events struct {
 	list   []changeEvent
 }
 
-// setupKinds are the kinds of events that are made from journal entries, by the event of the entry.
-var setupKinds = map[string]Kind{am.EventStepFailed: StepFailed, am.EventStageEnded: StageEnded}
+// entryKinds are the kinds of events that are made from journal entries, by the event of the entry.
+var entryKinds = map[string]Kind{am.EventStepFailed: StepFailed, am.EventStageEnded: StageEnded, lease.EventLimited: Limited, lease.EventNoShow: NoShow}
 
-// causes returns the last entry about each slice and sliver, by key, without entries about setups, which change no state.
+// causes returns the last entry about each slice and sliver, by key, without entries that change no state.
 func causes(journal []am.JournalEntry) map[string]*am.JournalEntry {
 	m := map[string]*am.JournalEntry{}
 	for i := range journal {
 		e := &journal[i]
-		if _, ok := setupKinds[e.Event]; ok {
+		if kind, ok := entryKinds[e.Event]; ok && kind != NoShow {
 			continue
 		}
 		m[e.Slice.Key()] = e
@@ -82,23 +84,35 @@ func (o *events) compareSlice(x store.Diff[am.Slice]) {
 	}
 }
 
-// postSetup adds the event of a journal entry about a setup; none for another entry.
-func (o *events) postSetup(entry *am.JournalEntry) {
-	kind, ok := setupKinds[entry.Event]
+// postEntry adds the events of a journal entry of entryKinds, one for each sliver; of StageEnded one for the slice.
+func (o *events) postEntry(entry *am.JournalEntry) {
+	kind, ok := entryKinds[entry.Event]
 	if !ok {
 		return
 	}
-	e := Event{Slice: entry.Slice.String()}
-	if kind == StepFailed {
-		for _, x := range o.change.Slivers {
-			if s := x.After; s != nil && slices.Contains(entry.Slivers, s.URN) {
-				e = eventOf(s)
-			}
+	slivers := entry.Slivers
+	if kind == StageEnded {
+		slivers = []urn.URN{{}}
+	}
+	for _, u := range slivers {
+		e := Event{Slice: entry.Slice.String()}
+		if kind != StageEnded {
+			e = o.eventAbout(entry.Slice, u)
+		}
+		addCause(&e, entry)
+		e.Text = shorten(entry.Text)
+		o.add(kind, entry.Slice, e, nil)
+	}
+}
+
+// eventAbout returns an event about a sliver, with what the change has of it.
+func (o *events) eventAbout(slice, sliver urn.URN) Event {
+	for _, x := range o.change.Slivers {
+		if s := cmp.Or(x.After, x.Before); s != nil && s.URN.Equal(sliver) {
+			return eventOf(s)
 		}
 	}
-	addCause(&e, entry)
-	e.Text = shorten(entry.Text)
-	o.add(kind, entry.Slice, e, nil)
+	return Event{Slice: slice.String(), Sliver: sliver.String()}
 }
 
 // isReserved reports whether the sliver is reserved: it is neither in a dry run nor
@@ -118,13 +132,17 @@ func (o *events) compareSliver(x store.Diff[am.Sliver]) {
 	if !held && isReserved(now) {
 		o.postSliver(Allocated, now)
 	}
+	begins := was != nil && was.Waits() && isReserved(now) && now.Begun
+	if begins {
+		o.postSliver(Begins, now)
+	}
 	if hasState(now, am.Ready) && !hasState(was, am.Ready, am.UpdatingUsers) {
 		o.postSliver(Ready, now)
 	}
 	if hasState(now, am.Failed) && !hasState(was, am.Failed) {
 		o.postSliver(Failed, now)
 	}
-	if held && isReserved(now) && now.Status.Allocation == was.Status.Allocation && !now.Expires.Equal(was.Expires) {
+	if held && isReserved(now) && !begins && now.Status.Allocation == was.Status.Allocation && !now.Expires.Equal(was.Expires) {
 		o.postSliver(Renewed, now)
 	}
 	sameNotice := was != nil && now != nil && was.NotifiedEnd.Equal(now.NotifiedEnd) && was.NotifiedBefore == now.NotifiedBefore
@@ -179,10 +197,14 @@ func eventOf(s *am.Sliver) Event {
 	if s.Status.Allocation == am.Provisioned {
 		state = string(s.Status.Operational)
 	}
-	return Event{
+	e := Event{
 		Slice: s.Slice.String(), Sliver: s.URN.String(), ClientID: s.ClientID, Component: s.Component.String(),
 		Creator: s.Creator.String(), Expires: s.Expires.UTC(), State: state, Error: shorten(s.Error),
 	}
+	if !s.Begins.IsZero() {
+		e.Begins, e.Ends = s.Begins.UTC(), s.Ends.UTC()
+	}
+	return e
 }
 
 // addCause sets the fields of e about what caused it; none if cause is nil.

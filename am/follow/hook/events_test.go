@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 )
@@ -62,11 +63,21 @@ func TestEventsOfASliver(t *testing.T) {
 	laterTold.NotifiedEnd, laterTold.NotifiedBefore = near.NotifiedEnd, near.NotifiedBefore
 	again := later
 	again.NotifiedEnd, again.NotifiedBefore = later.Expires, time.Hour
+	waits := a
+	waits.Begins, waits.Ends = noon.Add(time.Hour), noon.Add(3*time.Hour)
+	begun := waits
+	begun.Begun, begun.Expires = true, waits.Expires.Add(time.Second)
+	made := running(begun, am.PendingAllocation)
 	for _, c := range []struct {
 		name          string
 		before, after *am.Sliver
 		want          []string
 	}{
+		{"reserved ahead", nil, &waits, []string{"allocated"}},
+		{"its start has come", &waits, &begun, []string{"begins"}},
+		{"its start has come, and it is provisioned", &waits, &made, []string{"begins"}},
+		{"it is provisioned later", &begun, &made, nil},
+		{"it is released before", &waits, nil, []string{"released", "gone"}},
 		{"reserved", nil, &a, []string{"allocated"}},
 		{"a dry run is no promise", nil, &asked, nil},
 		{"a dry run that went well is one", &asked, &a, []string{"allocated"}},
@@ -143,6 +154,35 @@ func TestEventsOfASetup(t *testing.T) {
 			if e.Slice != after.Slice.String() {
 				t.Errorf("%s: %s is about the slice %s", tt.name, e.Event, e.Slice)
 			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+	}
+}
+
+// TestEventsOfReservationsAhead checks the events that journal entries about reservations cause.
+func TestEventsOfReservationsAhead(t *testing.T) {
+	unused, holder := reserved("s", "a"), sliverURN("b")
+	unused.Begins, unused.Ends, unused.Begun = noon.Add(-time.Hour), noon.Add(time.Hour), true
+	entry := func(event, text string, slivers ...urn.URN) am.JournalEntry {
+		return am.JournalEntry{Event: event, Slice: unused.Slice, Slivers: slivers, Text: text}
+	}
+	for _, tt := range []struct {
+		name   string
+		change store.Change
+		want   []string // event, client_id, end and name of the sliver, reason and text
+	}{
+		{"nobody came", store.Change{Slivers: []store.Diff[am.Sliver]{{Before: &unused}}, Journal: []am.JournalEntry{entry(lease.EventNoShow, "", unused.URN)}},
+			[]string{"no_show a 13:00 a no_show ", "released a 13:00 a no_show ", "gone a 13:00 a no_show "}},
+		{"a holder is limited, and its sliver does not change", store.Change{Journal: []am.JournalEntry{entry(lease.EventLimited, "renewable until then", holder)}},
+			[]string{"limited  00:00 b limited renewable until then"}},
+		{"another change has another cause", store.Change{Slivers: []store.Diff[am.Sliver]{{Before: &unused}}, Journal: []am.JournalEntry{entry("Delete", "", unused.URN), entry(lease.EventLimited, "", unused.URN)}},
+			[]string{"limited a 13:00 a limited ", "released a 13:00 a Delete ", "gone a 13:00 a Delete "}},
+	} {
+		var got []string
+		for _, e := range eventsFor(t, Hook{Name: "h", Events: Kinds}, &tt.change) {
+			got = append(got, strings.Join([]string{string(e.Event), e.ClientID, e.Ends.Format("15:04"), urn.MustParse(e.Sliver).Name, e.Reason, e.Text}, " "))
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: %s", tt.name, diff)

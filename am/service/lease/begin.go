@@ -9,6 +9,8 @@ import (
 
 // Events of the journal about slivers that were reserved ahead.
 const (
+	// EventProvisionAtStart is the event when a user asks that they are provisioned when they begin.
+	EventProvisionAtStart = "Provision at the start"
 	// EventBegins is the event when they begin.
 	EventBegins = "begins"
 	// EventLimited is the event when a reservation ahead limits for the first time until when others can renew.
@@ -37,11 +39,19 @@ func Begin(x *am.Sliver, now time.Time, noShow time.Duration, refused error) {
 	}
 }
 
-// LogBegin adds the journal entry of slivers of one slice that have begun.
+// LogBegin adds the journal entry of slivers of one slice that have begun, and before it that of those which are provisioned
+// with it.
 func LogBegin(v *store.View, cs *store.ChangeSet, begun []am.Sliver) {
 	e := am.JournalEntry{At: v.Now(), Event: EventBegins, Slice: begun[0].Slice}
+	made := am.JournalEntry{At: v.Now(), Event: string(am.EventProvision), Slice: begun[0].Slice}
 	for i := range begun {
 		e.Slivers = append(e.Slivers, begun[i].URN)
+		if begun[i].Status.Allocation == am.Provisioned {
+			made.Slivers = append(made.Slivers, begun[i].URN)
+		}
+	}
+	if len(made.Slivers) > 0 {
+		cs.Log(made)
 	}
 	cs.Log(e)
 }

@@ -10,6 +10,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/display"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 )
@@ -17,8 +18,8 @@ import (
 // Usage is a row of the list of usage: the node-hours of one user in one project. A node counts
 // from its Provision (CreateSliver in version 2) until it is deleted, an operator releases it,
 // or its lease is over. A node that is still held counts until the end of the period. A
-// reservation alone does not count. A failed node counts, and so does a node of a slice that
-// was shut down, since no other slice can use it.
+// reservation alone does not count, also if it began and was never provisioned. A failed node counts, and so does a node of a
+// slice that was shut down, since no other slice can use it.
 type Usage struct {
 	// User is the user who reserved the nodes; zero if the journal no longer has the
 	// reservation.
@@ -31,6 +32,8 @@ type Usage struct {
 	// Incomplete counts the nodes whose Provision the journal no longer has. Such a node counts
 	// from the first journal entry on.
 	Incomplete int `json:"incomplete,omitempty"`
+	// AheadHours are the node-hours of reservations that have not begun now. They are no part of NodeHours.
+	AheadHours float64 `json:"ahead_hours,omitempty"`
 	// Type is am.Sliver.TypeText; empty if the journal does not have it.
 	Type string `json:"type,omitempty"`
 }
@@ -38,12 +41,15 @@ type Usage struct {
 // Hours returns the node-hours with two decimals.
 func (u *Usage) Hours() string { return fmt.Sprintf("%.2f", u.NodeHours) }
 
+// Ahead returns the node-hours reserved ahead with two decimals.
+func (u *Usage) Ahead() string { return fmt.Sprintf("%.2f", u.AheadHours) }
+
 // UsageColumns are the names of the columns of a Record.
-var UsageColumns = []string{"project", "user", "nodes", "node_hours", "type"}
+var UsageColumns = []string{"project", "user", "nodes", "node_hours", "type", "ahead_hours"}
 
 // Record returns a row for a file of comma-separated values.
 func (u *Usage) Record() []string {
-	return []string{display.Line(u.Project), display.Line(u.User.String()), fmt.Sprint(u.Nodes), u.Hours(), display.Line(u.Type)}
+	return []string{display.Line(u.Project), display.Line(u.User.String()), fmt.Sprint(u.Nodes), u.Hours(), display.Line(u.Type), u.Ahead()}
 }
 
 // ParsePeriod reads the period of a list of usage: by default this month, in UTC, until now.
@@ -140,7 +146,7 @@ type usageKey struct{ user, project, kind string }
 
 type usageTotal struct {
 	Usage
-	held time.Duration
+	held, ahead time.Duration
 }
 
 func newUsageCount(since, until time.Time) *usageCount {
@@ -166,6 +172,8 @@ func (c *usageCount) addEntry(e *am.JournalEntry) {
 		case "CreateSliver", "Provision":
 			h.from = e.At
 			c.open[s.Key()] = h
+		case lease.EventNoShow:
+			delete(c.open, s.Key())
 		case string(am.EventDelete), string(am.EventExpire):
 			delete(c.open, s.Key())
 			if !known {
@@ -178,14 +186,17 @@ func (c *usageCount) addEntry(e *am.JournalEntry) {
 }
 
 // addHeld adds a sliver of the store. Call it after all entries are added. If the journal no
-// longer has the Provision, the sliver counts from its reservation, usually minutes earlier.
+// longer has the Provision, the sliver counts from its reservation or start, usually minutes earlier.
 func (c *usageCount) addHeld(x *am.Sliver) {
+	if x.Waits() {
+		c.total(x.Creator, x.TypeText(), x.Slice).ahead += x.Ends.Sub(x.Begins)
+	}
 	if x.Status.Allocation != am.Provisioned {
 		return
 	}
 	from := c.open[x.URN.Key()].from
 	if from.IsZero() {
-		from = x.Created
+		from = x.Start()
 	}
 	c.addPeriod(holding{x.Creator, x.TypeText(), from}, x.Slice, c.until, false)
 }
@@ -201,12 +212,7 @@ func (c *usageCount) addPeriod(h holding, slice urn.URN, to time.Time, incomplet
 	if !to.After(from) {
 		return
 	}
-	key := usageKey{h.user.Key(), strings.ToLower(slice.Authority), h.kind}
-	t := c.totals[key]
-	if t == nil {
-		t = &usageTotal{Usage: Usage{User: h.user, Project: slice.Authority, Type: h.kind}}
-		c.totals[key] = t
-	}
+	t := c.total(h.user, h.kind, slice)
 	t.held += to.Sub(from)
 	t.Nodes++
 	if incomplete {
@@ -214,9 +220,21 @@ func (c *usageCount) addPeriod(h holding, slice urn.URN, to time.Time, incomplet
 	}
 }
 
+// total returns the row of a user's nodes of a kind in the project of a slice.
+func (c *usageCount) total(user urn.URN, kind string, slice urn.URN) *usageTotal {
+	project := am.ProjectOf(slice)
+	key := usageKey{user.Key(), strings.ToLower(project), kind}
+	t := c.totals[key]
+	if t == nil {
+		t = &usageTotal{Usage: Usage{User: user, Project: project, Type: kind}}
+		c.totals[key] = t
+	}
+	return t
+}
+
 func (c *usageCount) rows() (all []Usage) {
 	for _, t := range c.totals {
-		t.NodeHours = math.Round(t.held.Hours()*1e4) / 1e4
+		t.NodeHours, t.AheadHours = math.Round(t.held.Hours()*1e4)/1e4, math.Round(t.ahead.Hours()*1e4)/1e4
 		all = append(all, t.Usage)
 	}
 	slices.SortFunc(all, func(a, b Usage) int {

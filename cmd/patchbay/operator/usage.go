@@ -24,7 +24,8 @@ A node counts from Provision (CreateSliver in API version 2) until it is deleted
 released by an operator, or its lease is over. A node that is still held counts until
 --until, or now. A reservation that was never provisioned does not count. The user is the
 one that reserved the node. Failed nodes and nodes of slices that were shut down count,
-since no other user can have them.
+since no other user can have them. AHEAD are the node-hours of reservations that begin
+later than now; they are not in NODE-HOURS.
 
 journal_keep in patchbay.yaml limits how far back the journal goes. If that cuts the
 period, a note says so.` + listLong
@@ -91,14 +92,18 @@ func (o *usageOptions) Run(ctx context.Context, c command.Console) error {
 func (o *usageOptions) printTable(ctx context.Context, h site.AdminClient, c command.Console) (incomplete int, err error) {
 	fmt.Fprintf(c.Out, "From %s until %s:\n\n", display.Time(o.filter.Since), display.Time(o.filter.Until))
 	var total operate.Usage
-	err = show(ctx, &o.listOptions, c, "No nodes were held.", []string{"PROJECT", "USER", "TYPE", "NODES", "NODE-HOURS"}, func(t *listTable, u *operate.Usage) {
+	err = show(ctx, &o.listOptions, c, "No nodes were held.", []string{"PROJECT", "USER", "TYPE", "NODES", "NODE-HOURS", "AHEAD"}, func(t *listTable, u *operate.Usage) {
 		total.Nodes += u.Nodes
 		total.NodeHours += u.NodeHours
+		total.AheadHours += u.AheadHours
 		total.Incomplete += u.Incomplete
-		t.Row(u.Project, t.name(u.User), cmp.Or(u.Type, "unknown"), fmt.Sprint(u.Nodes), u.Hours())
+		t.Row(u.Project, t.name(u.User), cmp.Or(u.Type, "unknown"), fmt.Sprint(u.Nodes), u.Hours(), u.Ahead())
 	})
 	if err == nil && total.Nodes > 0 {
 		fmt.Fprintf(c.Out, "\n%s node-hours of %s.\n", total.Hours(), display.Count(total.Nodes, "node"))
+	}
+	if err == nil && total.AheadHours > 0 {
+		fmt.Fprintf(c.Out, "\n%s node-hours are reserved ahead.\n", total.Ahead())
 	}
 	return total.Incomplete, err
 }
