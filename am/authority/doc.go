@@ -30,7 +30,8 @@
 //	slivers_of_member  creator \0 slice \0 sliver
 //	links              hash of the secret   access
 //	sessions           hash of the secret   access
-//	access_of_owner    member, or operator \0 name; then \0 links or sessions \0 hash of the secret
+//	feeds              hash of the secret   access
+//	access_of_owner    member, or operator \0 name; then \0 links, sessions or feeds \0 hash of the secret
 //	requests           project          the request for its members
 //
 // The tables in method.go list the methods. Version 1 has other names for the functions of
@@ -46,7 +47,8 @@
 // It implements the Common Federation API, versions 1 and 2, and the slice authority of
 // ProtoGENI.
 //
-// Members and operators see the site's pages by a session, which a link begins once (session.go).
+// Members and operators see the site's pages by a session, which a link begins once (session.go). The secret link of a
+// member's calendar feed needs no session (feed.go).
 //
 // # Decisions
 //

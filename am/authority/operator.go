@@ -10,7 +10,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// Remove removes a member, and ends their sessions and links. Their slices remain. The aggregates of
+// Remove removes a member, and ends their sessions, links and feed. Their slices remain. The aggregates of
 // other sites accept their credentials until these expire.
 func (a *Authority) Remove(name string, now time.Time) error {
 	return a.store.update(func(t *tx) error {
@@ -25,7 +25,7 @@ func (a *Authority) Remove(name string, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if _, err := endAccess(t, m.URN.Key(), links, sessions); err != nil {
+		if _, err := endAccess(t, m.URN.Key(), links, sessions, feeds); err != nil {
 			return err
 		}
 		m.Removed = now.UTC()

@@ -40,7 +40,7 @@ const (
 	operatorOwner = "operator"
 )
 
-// access is a link or a session. The database has only the hash of its secret.
+// access is a link, a session or a feed. The database has only the hash of its secret.
 type access struct {
 	Member   urn.URN   `json:",omitzero"`
 	Operator string    `json:",omitempty"`
@@ -270,12 +270,12 @@ func (a *Authority) EndSession(secret string) error {
 	})
 }
 
-// SignOut ends all sessions and links of a member, and returns the number of sessions.
+// SignOut ends all sessions and links of a member, and their feed. It returns the number of sessions.
 func (a *Authority) SignOut(name string) (ended int, err error) {
 	err = a.store.update(func(t *tx) error {
 		m, err := a.member(t, name)
 		if err == nil {
-			ended, err = endAccess(t, m.URN.Key(), links, sessions)
+			ended, err = endAccess(t, m.URN.Key(), links, sessions, feeds)
 		}
 		return err
 	})
@@ -353,7 +353,7 @@ func (a *Authority) CertificateChain(member urn.URN) (chain [][]byte, err error)
 	return chain, err
 }
 
-// putAccess writes a link or a session with its index.
+// putAccess writes a link, a session or a feed with its index.
 func putAccess(t *tx, b bucket, key string, x access) error {
 	return errors.Join(put(t, b, key, x), put(t, accessOf, join(x.owner(), string(b), key), nil))
 }
@@ -362,7 +362,7 @@ func removeAccess(t *tx, b bucket, key string, x access) error {
 	return errors.Join(remove(t, b, key), remove(t, accessOf, join(x.owner(), string(b), key)))
 }
 
-// endAccess removes the links or sessions of an owner, or those of all operators for operatorOwner. It returns the
+// endAccess removes the links, sessions or feeds of an owner, or those of all operators for operatorOwner. It returns the
 // number of sessions.
 func endAccess(t *tx, owner string, kinds ...bucket) (ended int, err error) {
 	for _, rest := range following(t, accessOf, math.MaxInt, owner) {

@@ -64,14 +64,15 @@ const (
 const (
 	links    bucket = "links"
 	sessions bucket = "sessions"
-	accessOf bucket = "access_of_owner" // member or operator, links or sessions, hash
+	feeds    bucket = "feeds"
+	accessOf bucket = "access_of_owner" // member or operator; links, sessions or feeds; hash
 	requests bucket = "requests"        // of projects
 )
 
 var (
 	records    = []bucket{members, keys, sliceRecords, certificates, projects, sliverInfos, invitations}
 	indexes    = []bucket{memberships, keysOfMember, slicesOfProject, ends, slicesByEnd, sliversOf}
-	accesses   = []bucket{links, sessions, accessOf}
+	accesses   = []bucket{links, sessions, feeds, accessOf}
 	allBuckets = slices.Concat(records, indexes, accesses, []bucket{requests})
 )
 

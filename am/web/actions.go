@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -74,12 +75,12 @@ func (q *request) perform(o *opened, a action, list []client.Sliver, users []cli
 	for i, v := range list {
 		names[i], urns[i] = v.ClientID, v.URN
 	}
-	all, options := strings.Join(names, ", "), client.Options{Users: users}
+	all, options := strings.Join(names, ", "), client.Options{Users: users, AtStart: waitingOf(list, q.now).IsAll}
 	if len(names) > 6 {
 		all = display.Count(len(names), "node")
 	}
 	var err error
-	if a.event == am.EventProvision {
+	if a.event == am.EventProvision || options.AtStart && a.event == am.ActionUpdateUsers {
 		err = q.create(o, urns, options)
 	} else {
 		_, _, err = o.Client.PerformOperationalAction(q.r.Context(), urns, o.Credentials, string(a.event), options)
@@ -99,10 +100,10 @@ func (q *request) perform(o *opened, a action, list []client.Sliver, users []cli
 	return notices
 }
 
-// create has reserved nodes created and started.
+// create has reserved nodes created and started: at once, or when they begin if options.AtStart is true.
 func (q *request) create(o *opened, urns []string, options client.Options) error {
 	_, _, err := o.Client.Provision(q.r.Context(), urns, o.Credentials, options)
-	if err == nil {
+	if err == nil && !options.AtStart {
 		_, _, err = o.Client.PerformOperationalAction(q.r.Context(), urns, o.Credentials, string(am.ActionStart), client.Options{})
 	}
 	return err
@@ -137,11 +138,11 @@ func (q *request) extendExperiment(o *opened) error {
 	if err != nil {
 		return err
 	}
-	until, problem := q.newEnd(experiment.LatestEnd(list))
+	until, problem := q.newEnd(list)
 	if problem != "" {
 		return q.redirect(o.Path(), notice{true, problem})
 	}
-	until, reason, err := q.extend(o, experiment.LatestEnd(list), until)
+	until, reason, err := q.extend(o, list, until)
 	if err != nil {
 		return q.redirect(o.Path(), wrong("The experiment was not extended", err))
 	}
@@ -151,24 +152,32 @@ func (q *request) extendExperiment(o *opened) error {
 	return q.redirect(o.Path(), done("The experiment is kept until %s%s.", inUTC(until), reason))
 }
 
-// extend sets the end of all leases of an experiment, and extends its slice before if necessary. If until is too late, it
-// takes the latest possible end, and returns the reason.
-func (q *request) extend(o *opened, current, until time.Time) (end time.Time, reason string, err error) {
+// extend sets the end of all leases of an experiment with the slivers in list, and extends its slice before if necessary. If until is too
+// late, it takes the latest possible end, and returns the reason.
+func (q *request) extend(o *opened, list []client.Sliver, until time.Time) (end time.Time, reason string, err error) {
 	if err = q.keepUntil(o.sliceRecord, until); err == nil {
 		o, err = q.open(o.sliceRecord) // with a new credential, since a lease ends with it at the latest
 	}
 	if err != nil {
 		return until, "", err
 	}
-	_, err = o.Renew(q.r.Context(), until)
+	renew := o.Renew
+	if w := waitingOf(list, q.now); !w.Released.IsZero() { // for these, the time of the call is when they are released
+		renew = func(ctx context.Context, end time.Time) ([]client.Sliver, error) {
+			list, _, err := o.Client.Renew(ctx, []string{o.Slice}, o.Credentials, w.Released, client.Options{End: end})
+			return list, err
+		}
+	}
+	_, err = renew(q.r.Context(), until)
 	refused, ok := errors.AsType[*am.Error](err)
 	if !ok {
 		return until, "", err
 	}
+	current := experiment.LatestEnd(list)
 	end, reason, ok = experiment.LimitOf(refused)
 	switch {
 	case ok && end.After(current):
-		_, err = o.Renew(q.r.Context(), end)
+		_, err = renew(q.r.Context(), end)
 	case ok:
 		err = badRequest("It lasts until %s, the latest possible end: %s", inUTC(current), reason)
 	}
@@ -176,14 +185,15 @@ func (q *request) extend(o *opened, current, until time.Time) (end time.Time, re
 }
 
 // newEnd returns the end of leases that the form requests: for a duration after the latest end, or until a time in
-// UTC. If the form has no such time, or one that would make leases shorter, problem says what to do.
-func (q *request) newEnd(current time.Time) (until time.Time, problem string) {
+// UTC. If the form has no such time, or one that would make leases shorter that have begun, problem says what to do.
+func (q *request) newEnd(list []client.Sliver) (until time.Time, problem string) {
+	current := experiment.LatestEnd(list)
 	if text := q.r.FormValue("until"); text != "" {
-		until, err := time.Parse(inputTime, text)
+		until, err := parseInput(text)
 		switch {
 		case err != nil:
 			return until, fmt.Sprintf("%.40q is not a time. Write one such as %s, in UTC.", text, q.now.Add(time.Hour).UTC().Format(inputTime))
-		case until.Before(current.Truncate(time.Minute)):
+		case until.Before(current.Truncate(time.Minute)) && !waitingOf(list, q.now).IsAll:
 			return until, fmt.Sprintf("The experiment lasts until %s, which is later. Nothing was changed.", inUTC(current))
 		}
 		return until, ""

@@ -86,7 +86,7 @@ type calendarRow struct {
 
 // bar is a rectangle from X on. Y and H are its place in the height of the row. Label says what it is, and Text is inside it.
 type bar struct {
-	X, W, Y, H         string
+	X, W, Y, H, TextX  string
 	Class, Label, Text string
 	Href               string
 	begin, end         float64
@@ -341,6 +341,9 @@ func (x *calendarBody) bars(t *service.CalendarType, c *service.CalendarComponen
 func (x *calendarBody) newBar(from, until time.Time) bar {
 	b := bar{begin: x.part(from), end: x.part(until), Y: "0", H: "100%"}
 	b.X, b.W = percent(b.begin), percent(b.end-b.begin)
+	if b.TextX = b.X; !from.After(x.At) && until.After(x.At) { // beside the line
+		b.TextX = percent(x.part(x.At))
+	}
 	return b
 }
 

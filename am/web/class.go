@@ -46,6 +46,7 @@ type classRow struct {
 	Slice          *sliceRecord // nil for none
 	State, Summary string
 	Ends           time.Time // of the lease that ends first; zero without nodes
+	Begins         time.Time // zero if a node has begun
 }
 
 // Name returns the name of the student as a person; "" if it is unknown.
@@ -170,6 +171,9 @@ func (q *request) rowsOf(c *authority.Class, s authority.Student) (rows []classR
 			r.State, r.Summary = ended, last.Who+" "+last.What
 		case len(list) > 0:
 			r.State, _ = summarize(list)
+			if w := waitingOf(list, q.now); w.IsAll {
+				r.Begins = w.Begins
+			}
 			if r.Ends, r.Summary = experiment.EarliestEnd(list), ""; r.State != "ready" {
 				r.Summary = ready(list)
 			}
@@ -261,11 +265,11 @@ func (q *request) forChosen(c *authority.Class, do func(*opened, []client.Sliver
 // extendClass sets a later end of the chosen experiments.
 func (q *request) extendClass(c *authority.Class) error {
 	return q.forChosen(c, func(o *opened, list []client.Sliver) (string, error) {
-		until, problem := q.newEnd(experiment.LatestEnd(list))
+		until, problem := q.newEnd(list)
 		if problem != "" {
 			return "", errors.New(problem)
 		}
-		_, reason, err := q.extend(o, experiment.LatestEnd(list), until)
+		_, reason, err := q.extend(o, list, until)
 		if reason != "" {
 			return "extended until the latest possible end (" + reason + ")", err
 		}

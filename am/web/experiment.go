@@ -78,6 +78,8 @@ type experimentBody struct {
 	HasReserved, CanSetUp bool
 	NoLogin               bool      // the visitor has no account on a node that is ready
 	Ends                  time.Time // of the lease that ends first
+	Waiting               waiting
+	RenewableUntil        time.Time // set if something else than the usual limits ends leases then
 	Problem               string    // why the nodes cannot be shown
 	Member                string    // of the form that adds a partner
 	PartnerProblem        string
@@ -101,6 +103,9 @@ func (x experimentBody) Teaches(member urn.URN) (bool, error) {
 	return projectRecord{Role: role}.IsTaught(), err
 }
 
+// EndText is the value of the input for the end.
+func (x experimentBody) EndText() string { return inputText(x.Ends) }
+
 // IsMe reports whether a member is the visitor.
 func (x experimentBody) IsMe(member urn.URN) bool { return member.Equal(x.visitor.Member) }
 
@@ -109,6 +114,32 @@ func (x experimentBody) StepTime(s client.Service) string { return experiment.St
 
 // HasBoxes reports whether nodes can be ticked. The only node needs no tick.
 func (x experimentBody) HasBoxes() bool { return x.CanChange() && len(x.Nodes) > 1 }
+
+// waiting describes the nodes of an experiment that begin later.
+type waiting struct {
+	Begins, Ends time.Time // of the nodes that begin first; zero if none begin later
+	// Released is when the nodes are released unless somebody creates them; zero if the site creates them.
+	Released time.Time
+	IsAll    bool // no node has begun
+}
+
+func waitingOf(list []client.Sliver, now time.Time) (w waiting) {
+	n := 0
+	for i := range list {
+		v := &list[i]
+		if !v.Waits(now) {
+			continue
+		}
+		if n++; w.Begins.IsZero() || v.Begins.Before(w.Begins) {
+			w = waiting{Begins: v.Begins, Ends: v.Ends}
+			if v.Expires.Before(v.Ends) {
+				w.Released = v.Expires
+			}
+		}
+	}
+	w.IsAll = n > 0 && n == len(list)
+	return w
+}
 
 // nodeRow is a row of the table of nodes.
 type nodeRow struct {
@@ -174,7 +205,16 @@ func (x *experimentBody) readNodes(q *request, names map[string]string) error {
 	}
 	answer, err := o.Describe(q.r.Context())
 	x.State, x.Summary = summarize(answer.Slivers)
-	x.Ends = experiment.EarliestEnd(answer.Slivers)
+	x.Ends, x.Waiting = experiment.EarliestEnd(answer.Slivers), waitingOf(answer.Slivers, q.now)
+	for _, v := range answer.Slivers {
+		usual := q.now.Add(q.LongestLease)
+		if x.Expires.Before(usual) {
+			usual = x.Expires // of the slice; the pages extend it
+		}
+		if at := v.RenewableUntil; !at.IsZero() && at.Before(usual.Add(-time.Minute)) && (x.RenewableUntil.IsZero() || at.Before(x.RenewableUntil)) {
+			x.RenewableUntil = at
+		}
+	}
 	if err != nil {
 		x.Problem, x.State = errorText(err), "unavailable"
 	}

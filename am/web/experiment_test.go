@@ -44,9 +44,24 @@ func TestNewEnd(t *testing.T) {
 		}
 		r := httptest.NewRequest("POST", "/", nil)
 		r.Form = form
-		until, problem := (&request{r: r, now: now}).newEnd(now.Add(tt.current))
+		until, problem := (&request{r: r, now: now}).newEnd([]client.Sliver{{Expires: now.Add(tt.current)}})
 		if got := problem; got == "" && display.Time(until) != tt.want || got != "" && !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %s %q, want %s", tt.form, display.Time(until), problem, tt.want)
+		}
+	}
+}
+
+// TestWaitingMayEndEarlier checks that the end of an experiment that has not begun moves to an earlier time.
+func TestWaitingMayEndEarlier(t *testing.T) {
+	now := time.Now()
+	v := client.Sliver{Allocation: "geni_allocated", Begins: now.Add(time.Hour), Ends: now.Add(9 * time.Hour), Expires: now.Add(9 * time.Hour)}
+	r := httptest.NewRequest("POST", "/", nil)
+	want := now.Add(3 * time.Hour).UTC().Truncate(time.Minute)
+	r.Form = url.Values{"until": {want.Format(inputTime)}}
+	for begun, isRefused := range map[time.Duration]bool{0: false, 2 * time.Hour: true} {
+		end, problem := (&request{r: r, now: now.Add(begun)}).newEnd([]client.Sliver{v})
+		if (problem != "") != isRefused || !isRefused && !end.Equal(want) {
+			t.Errorf("%s later: %s %q", begun, end, problem)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"patchbay/am/api/xmlrpc"
 	"patchbay/am/authority"
+	"patchbay/am/client"
 	"patchbay/am/client/experiment"
 	"patchbay/am/urn"
 )
@@ -30,13 +31,16 @@ type mineBody struct {
 	Key, KeyProblem string  // of the form
 	Link            string  // a new one, which ends at LinkEnds
 	LinkEnds        time.Time
+	Feed            string // the link of a new calendar feed
 }
 
 // experimentRow is a slice of the visitor.
 type experimentRow struct {
 	sliceRecord
 	State, Summary string
+	Slivers        []client.Sliver
 	Ends           time.Time // zero without nodes
+	Begins         time.Time // zero if a node has begun
 }
 
 // offer is a project with a request for each member. Path is the page that starts it, or of the experiment if it runs.
@@ -148,7 +152,10 @@ func (q *request) experimentRow(s sliceRecord) experimentRow {
 		return x
 	}
 	_, list, err := q.openWithNodes(s)
-	x.Ends = experiment.EarliestEnd(list)
+	x.Slivers, x.Ends = list, experiment.EarliestEnd(list)
+	if w := waitingOf(list, q.now); w.IsAll {
+		x.Begins = w.Begins
+	}
 	if x.State, x.Summary = summarize(list); err != nil {
 		x.State, x.Summary = unavailable, errorText(err)
 	}

@@ -134,7 +134,7 @@ func New(c Config) (*Pages, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	allRoutes := slices.Concat(freeRoutes, calendarRoutes, signInRoutes, mineRoutes, startRoutes, experimentRoutes, classRoutes, todayRoutes, listRoutes, useRoutes)
+	allRoutes := slices.Concat(freeRoutes, calendarRoutes, feedRoutes, signInRoutes, mineRoutes, startRoutes, experimentRoutes, classRoutes, todayRoutes, listRoutes, useRoutes)
 	pages := map[string]route{} // by path
 	for _, r := range allRoutes {
 		if path, isPage := strings.CutPrefix(r.pattern, "GET "); isPage {

@@ -12,12 +12,14 @@ function distance(seconds) {
   return seconds > 0 ? "in " + text : text + " ago";
 }
 
+const localTime = at => at.toLocaleString([], {weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hour12: false,
+  year: at.getFullYear() === new Date().getFullYear() ? undefined : "numeric"});
+
 function showTimes(root) {
   for (const t of root.querySelectorAll("time[datetime]")) {
     const at = new Date(t.dateTime);
     if (isNaN(at)) continue;
-    const local = at.toLocaleString([], {weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hour12: false,
-      year: at.getFullYear() === new Date().getFullYear() ? undefined : "numeric"});
+    const local = localTime(at);
     if (t.hasAttribute("data-distance")) {
       t.textContent = distance((at - Date.now()) / 1000);
       t.title = local + " here, " + at.toISOString().slice(0, 16).replace("T", " ") + " UTC";
@@ -25,6 +27,37 @@ function showTimes(root) {
       t.title = t.textContent;
       t.textContent = local;
     }
+  }
+}
+
+// localAxes adds an axis in the local zone to calendars, and writes the times of their windows in it.
+function localAxes() {
+  if (zone === "UTC") return;
+  for (const c of document.querySelectorAll(".calendar[data-from]")) {
+    const from = +c.dataset.from, until = +c.dataset.until, step = +c.dataset.step;
+    const row = c.querySelector("thead tr").cloneNode(true), axis = row.querySelector("svg");
+    row.querySelector("th").textContent = "Here";
+    row.querySelector("th").title = zone;
+    for (const e of axis.querySelectorAll("text, .tick")) e.remove();
+    const add = (name, values) => {
+      const e = axis.appendChild(document.createElementNS(axis.namespaceURI, name));
+      for (const k in values) e.setAttribute(k, values[k]);
+      return e;
+    };
+    let n = 0;
+    for (let t = Math.ceil(from / 900) * 900; t < until; t += 900) {
+      const d = new Date(t * 1000), day = Math.floor(t / 86400 - d.getTimezoneOffset() / 1440), isMidnight = !d.getHours() && !d.getMinutes();
+      if (step < 24 ? d.getMinutes() || d.getHours() % step : !isMidnight || day % (step / 24)) continue;
+      const x = 100 * (t - from) / (until - from) + "%", minor = step > 2 ? n++ % 2 : n++ % 3;
+      add("line", {x1: x, x2: x, y1: 0, y2: "100%", class: minor ? "tick minor" : "tick"});
+      if (t - from > .95 * (until - from)) continue;
+      add("text", {x, dx: 3, y: 13, class: minor ? "minor" : ""}).textContent =
+        isMidnight ? d.toLocaleDateString([], {weekday: "short", day: "numeric", month: "short"}) : d.toLocaleTimeString([], {hour: "2-digit", minute: "2-digit", hour12: false});
+    }
+    c.querySelector("thead").append(row);
+    const local = text => text.replace(/\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d UTC/g, at => localTime(new Date(at)));
+    for (const e of c.querySelectorAll("title")) e.textContent = local(e.textContent);
+    for (const e of c.querySelectorAll("td [aria-label]")) e.setAttribute("aria-label", local(e.getAttribute("aria-label")));
   }
 }
 
@@ -194,5 +227,6 @@ history.replaceState(null, "", page && page !== location.pathname ? page + locat
 
 if (zone !== "UTC") document.querySelector("footer [data-zone]").textContent = zone + ", and in UTC if you point at them";
 prepare(document);
+localAxes();
 setInterval(() => showTimes(document), 30000);
 listen();

@@ -1,0 +1,189 @@
+package web
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	ical "github.com/arran4/golang-ical"
+
+	"patchbay/am/client"
+	"patchbay/am/service"
+	"patchbay/am/urn"
+)
+
+// calendarPages are the pages of a site at midnight of 2030-01-01 with a calendar.
+func calendarPages(t *testing.T, c service.Calendar) *Pages {
+	t.Helper()
+	p, err := New(Config{
+		Site: "example.org", URL: "http://127.0.0.1:8", Now: func() time.Time { return hour(0) }, Log: slog.New(slog.DiscardHandler),
+		AheadMax: 30 * 24 * time.Hour, Lease: 8 * time.Hour, LongestLease: 7 * 24 * time.Hour, Free: func() (service.Free, error) { return service.Free{}, nil },
+		Calendar: func(from, until time.Time, mine []urn.URN) (*service.Calendar, error) {
+			x := c
+			x.At, x.From, x.Until = hour(0), from, until
+			return &x, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func hour(n int) time.Time { return time.Date(2030, 1, 1, n, 0, 0, 0, time.UTC) }
+
+func open(p *Pages, path string) (int, string) {
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8"+path, nil))
+	return w.Code, w.Body.String()
+}
+
+func TestCalendarRange(t *testing.T) {
+	p := calendarPages(t, service.Calendar{})
+	for query, want := range map[string]string{
+		"":                              "2030-01-01T00 7",
+		"days=1":                        "2030-01-01T00 1",
+		"days=31&from=2030-01-08T05:00": "2030-01-08T05 31",
+		"from=2030-01-01T00:30:00":      "2030-01-01T00 7",
+		"days=0":                        "1 to 31", "days=32": "1 to 31", "days=x": "1 to 31", "days=99999999999999999999": "1 to 31",
+		"from=2029-12-31T22:00": "no time before now",
+		"from=2039-12-31T22:00": "none after",
+		"from=%3Cscript%3E":     "is not a time",
+	} {
+		q := &request{Pages: p, r: httptest.NewRequest(http.MethodGet, "/ui/calendar?"+query, nil), now: hour(0)}
+		from, days, err := q.calendarRange()
+		got := fmt.Sprint(from.Format("2006-01-02T15 "), days)
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %s", query, got, want)
+		}
+	}
+	if code, text := open(p, "/ui/calendar?from=%3Cscript%3E"); code != http.StatusBadRequest || strings.Contains(text, "<script>") {
+		t.Errorf("a wrong time: %d\n%s", code, text)
+	}
+}
+
+var hrefs = regexp.MustCompile(`<a href="(/ui/start[^"]*)" aria-label="([^"]*)"`)
+
+// TestCalendarGaps checks which free times of a component are links, and what they fill in.
+func TestCalendarGaps(t *testing.T) {
+	window := func(kind string, from, until int) service.CalendarWindow {
+		w := service.CalendarWindow{Kind: kind, Until: hour(until)}
+		if from > 0 {
+			w.From = hour(from)
+		}
+		return w
+	}
+	odd := window("held", 0, 3)
+	odd.Until = odd.Until.Add(29 * time.Second)
+	const day = "2030-01-01T"
+	for _, tt := range []struct {
+		rule     string
+		windows  []service.CalendarWindow
+		lockdown string
+		want     string // begin and end of each link
+	}{
+		{"wholly free: now, for the usual lease", nil, "", " " + day + "08:00"},
+		{"between two windows", []service.CalendarWindow{window("held", 0, 3), window("ahead", 5, 24*7)}, "", day + "03:00 " + day + "05:00"},
+		{"the last free time lasts the usual lease", []service.CalendarWindow{window("held", 0, 3)}, "", day + "03:00 " + day + "11:00"},
+		{"before a window", []service.CalendarWindow{window("ahead", 5, 24*7)}, "", " " + day + "05:00"},
+		{"whole minutes", []service.CalendarWindow{odd, window("ahead", 5, 24*7)}, "", day + "03:01 " + day + "05:00"},
+		{"windows that touch", []service.CalendarWindow{window("held", 0, 3), window("ahead", 3, 24*7)}, "", ""},
+		{"no known end", []service.CalendarWindow{{Kind: "held"}}, "", ""},
+		{"lockdown", nil, "away", ""},
+	} {
+		c := service.Calendar{Lockdown: tt.lockdown, Types: []service.CalendarType{{Name: "pc", Kind: "exclusive", Total: 1, Components: []service.CalendarComponent{{Name: "pc1", Windows: tt.windows}}}}}
+		code, text := open(calendarPages(t, c), "/ui/calendar")
+		var got []string
+		for _, m := range hrefs.FindAllStringSubmatch(text, -1) {
+			q := httptest.NewRequest(http.MethodGet, strings.ReplaceAll(m[1], "&amp;", "&"), nil).URL.Query()
+			got = append(got, q.Get("begin")+" "+q.Get("end"))
+			if q.Get("type") != "pc" {
+				t.Errorf("%s: %s", tt.rule, m[1])
+			}
+		}
+		if code != http.StatusOK || strings.Join(got, ", ") != tt.want {
+			t.Errorf("%s: %d %q, want %q", tt.rule, code, got, tt.want)
+		}
+	}
+}
+
+// TestCalendarIsEscaped checks that hostile names stay texts, and that pages of large sites have a limited size.
+func TestCalendarIsEscaped(t *testing.T) {
+	const hostile = `</svg><script>alert(1)</script>"onload="x`
+	many := service.CalendarType{Name: hostile, Hardware: []string{hostile}, Kind: "exclusive", Total: 10_000}
+	for i := range 10_000 {
+		k := service.CalendarComponent{Name: fmt.Sprint(hostile, i)}
+		for j := range 2000 {
+			k.Windows = append(k.Windows, service.CalendarWindow{Kind: "ahead", From: hour(1).Add(time.Duration(2*j) * time.Second), Until: hour(1).Add(time.Duration(2*j+1) * time.Second)})
+			if i > 0 {
+				break
+			}
+		}
+		many.Components = append(many.Components, k)
+	}
+	for i := range 20_000 {
+		many.Free = append(many.Free, service.FreeAt{From: hour(0).Add(time.Duration(i) * time.Second), Free: i % 2})
+	}
+	p := calendarPages(t, service.Calendar{Types: []service.CalendarType{many}})
+	for path, rows := range map[string]int{"/ui/calendar": 0, "/ui/calendar?open=1": 100, "/ui/calendar?open=1&first=9950": 50, "/ui/calendar?open=1&first=-3": 100, "/ui/calendar?open=x&first=10000": 0} {
+		code, text := open(p, path)
+		if n := strings.Count(text, `scope="row"`) - 1; code != http.StatusOK || strings.Contains(text, "<script>alert") || strings.Contains(text, `"onload`) || n != rows || len(text) > 400_000 {
+			t.Errorf("%s: %d, %d rows of %d, %d bytes", path, code, n, rows, len(text))
+		}
+		d := xml.NewDecoder(strings.NewReader(text[strings.Index(text, "<section"):strings.LastIndex(text, "</section>")+len("</section>")]))
+		d.Strict = false
+		d.Entity = xml.HTMLEntity
+		for _, err := d.Token(); err != io.EOF; _, err = d.Token() {
+			if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+		}
+	}
+}
+
+// TestFeedIsEscaped parses a feed with hostile names again.
+func TestFeedIsEscaped(t *testing.T) {
+	const hostile = "a\r\nEND:VEVENT\r\nATTENDEE:mailto:alice@example.org\r\nx;y,z\\"
+	p := calendarPages(t, service.Calendar{})
+	q := &request{Pages: p}
+	feed := func(end int) (*ical.Calendar, string) {
+		c := ical.NewCalendarFor("Patchbay")
+		u := urn.MustParse("urn:publicid:IDN+example.org:lab1+slice+course")
+		v := client.Sliver{ClientID: hostile, Allocation: "geni_allocated", Begins: hour(3), Ends: hour(end), Expires: hour(end)}
+		later := v
+		later.Begins = hour(30)
+		e := experimentRow{sliceRecord: sliceRecord{URN: u, Project: urn.URN{Name: "lab1"}}, Slivers: []client.Sliver{v, v, later}}
+		if err := q.addEvents(c, e); err != nil {
+			t.Fatal(err)
+		}
+		text := c.Serialize(ical.WithNewLine("\r\n"))
+		again, err := ical.ParseCalendar(strings.NewReader(text))
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, text)
+		}
+		return again, text
+	}
+	first, text := feed(40)
+	list := first.Events()
+	if len(list) != 2 || strings.Contains(text, "\r\nATTENDEE") || list[0].GetProperty(ical.ComponentPropertySummary).Value != "lab1 / course" || list[0].GetProperty(ical.ComponentPropertyAttendee) != nil {
+		t.Fatalf("the feed:\n%s", text)
+	}
+	begin, err := list[0].GetStartAt()
+	if end, failed := list[0].GetEndAt(); err != nil || failed != nil || !begin.Equal(hour(3)) || !end.Equal(hour(40)) {
+		t.Errorf("an event from %s until %s: %v %v", begin, end, err, failed)
+	}
+	moved, _ := feed(41)
+	if list[0].Id() != moved.Events()[0].Id() || list[0].Id() == list[1].Id() {
+		t.Errorf("the UIDs %s and %s; after the end has moved %s", list[0].Id(), list[1].Id(), moved.Events()[0].Id())
+	}
+}
