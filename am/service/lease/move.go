@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"patchbay/am"
@@ -83,7 +84,7 @@ func (m *Mover) Move(v *store.View, x *am.Sliver) (bool, error) {
 // isEqual reports whether c is like the component of x, which is old, or nil if the inventory lacks it.
 func (m *Mover) isEqual(x *am.Sliver, old, c *inventory.Component) bool {
 	switch {
-	case c.Drained || m.Plan.Drain(c.Name) != nil || c.Provider != x.Provider || len(c.HardwareTypes) == 0 || c.HardwareTypes[0] != x.HardwareType,
+	case c.Drained || m.Plan.Drain(c.Name) != nil || c.Provider != x.Provider || strings.Join(c.HardwareTypes[:min(len(c.HardwareTypes), 1)], "") != x.HardwareType,
 		!slices.ContainsFunc(c.SliverTypes, func(t *inventory.SliverType) bool { return t.Name == x.SliverType }),
 		m.Allows != nil && !m.Allows(x, c):
 		return false

@@ -26,17 +26,22 @@ type componentLoad struct {
 	used      am.Amount
 	slivers   int
 	removing  int
+	waiting   int  // slivers that have not begun; they are not in the other counts
 	exclusive bool // a sliver uses the component exclusively
 	matched   bool // a sliver on it matches the filter
 	holders   map[string]*Holder
 }
 
 func (l *componentLoad) addSliver(x *am.Sliver, now time.Time) {
-	l.used = l.used.Add(x.Amount)
-	l.slivers++
-	l.exclusive = l.exclusive || x.Exclusive
-	if !x.Live(now) {
-		l.removing++
+	if x.Waits() {
+		l.waiting++
+	} else {
+		l.used = l.used.Add(x.Amount)
+		l.slivers++
+		l.exclusive = l.exclusive || x.Exclusive
+		if !x.Live(now) {
+			l.removing++
+		}
 	}
 	h := l.holders[x.Slice.Key()]
 	if h == nil {
@@ -46,8 +51,11 @@ func (l *componentLoad) addSliver(x *am.Sliver, now time.Time) {
 	h.Slivers++
 	h.Frozen = h.Frozen || x.Frozen
 	h.Users = addUser(h.Users, x.Creator)
-	if x.Expires.After(h.Expires) {
-		h.Expires = x.Expires
+	if x.Waits() && (h.Begins.IsZero() || x.Begins.Before(h.Begins)) {
+		h.Begins = x.Begins
+	}
+	if end := x.ReleaseTime(); end.After(h.Expires) {
+		h.Expires = end
 	}
 }
 
@@ -159,7 +167,7 @@ func (n *Node) setLoad(l *componentLoad) {
 	if l == nil {
 		return
 	}
-	n.Used, n.Slivers, n.Removing = Amount(l.used), l.slivers, l.removing
+	n.Used, n.Slivers, n.Removing, n.Waiting = Amount(l.used), l.slivers, l.removing, l.waiting
 	for _, h := range l.holders {
 		n.Holders = append(n.Holders, *h)
 	}
@@ -180,7 +188,7 @@ func nodeState(r *Node, c *inventory.Component, l *componentLoad) string {
 		return "drained"
 	case !r.MaintenanceUntil.IsZero():
 		return "maintenance"
-	case l == nil:
+	case l == nil || l.slivers == 0:
 		return "free"
 	case l.removing == l.slivers:
 		return "cleaning"

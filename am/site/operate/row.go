@@ -91,10 +91,12 @@ type Node struct {
 	Capacity Amount `json:"capacity"`
 	// Used is the part of Capacity that slivers use, including slivers being removed.
 	Used Amount `json:"used"`
-	// Slivers counts all slivers on the node. Removing counts the slivers that are being removed
+	// Slivers counts all slivers on the node that have begun. Removing counts the slivers that are being removed
 	// or have expired.
 	Slivers  int `json:"slivers"`
 	Removing int `json:"removing,omitempty"`
+	// Waiting counts the slivers that have not begun, which Slivers and Used do not include.
+	Waiting int `json:"waiting,omitempty"`
 	// Holders are the slices that have slivers on the node; More counts the slices that are
 	// not listed.
 	Holders []Holder `json:"holders,omitempty"`
@@ -132,6 +134,8 @@ type Holder struct {
 	Slivers int       `json:"slivers"`
 	// Expires is the latest end of a lease.
 	Expires time.Time `json:"expires"`
+	// Begins is the first start of its slivers that have not begun.
+	Begins time.Time `json:"begins,omitzero"`
 	// Frozen means that the slice was shut down, so its slivers do not expire.
 	Frozen bool `json:"frozen,omitempty"`
 }

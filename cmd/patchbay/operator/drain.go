@@ -169,7 +169,11 @@ func (o *drainOptions) listHolders(ctx context.Context, c command.Console, confi
 			return nil
 		}
 		for _, h := range n.Holders {
-			t.Row(n.Name, t.name(h.Slice), fmt.Sprint(h.Slivers), t.end(h.Expires, h.Frozen), t.list(h.Users))
+			slivers := fmt.Sprint(h.Slivers)
+			if !h.Begins.IsZero() {
+				slivers += ", begins " + t.when(h.Begins)
+			}
+			t.Row(n.Name, t.name(h.Slice), slivers, t.end(h.Expires, h.Frozen), t.list(h.Users))
 		}
 		return nil
 	})
