@@ -1,9 +1,19 @@
 package api
 
 import (
+	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"patchbay/am"
+	"patchbay/am/service"
+	"patchbay/am/service/lease"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/inventory"
 )
 
 // TestLifeOfReservations plays the life of reservations that begin in two hours, with bob as the other user.
@@ -176,4 +186,124 @@ func TestLifeOfReservations(t *testing.T) {
 			w.play("alice owns s1 10d\nalice owns s6 10d\nbob owns s2 10d\nbob owns s3 10d\nbob owns s4 10d\n" + tt.story)
 		})
 	}
+}
+
+// TestRenewBeforeTheStart renews a reservation from +2h to +5h of a slice of ten days: its deadline, and with geni_end_time its end.
+func TestRenewBeforeTheStart(t *testing.T) {
+	for _, tt := range []struct{ call, want, shows string }{
+		{"+2h10m", "", "a@+2h10m"},
+		{"+4h", "", "a@+4h"},
+		{"+4h1s", `REFUSED "2h after its start" "not beyond its end" code.am_code=<int>19`, "a@+2h30m"},
+		{"+9h geni_extend_alap=true", "", "a@+4h"},
+		{"+2h", "BADARGS", "a@+2h30m"},
+		{"+1h", "BADARGS", "a@+2h30m"},
+		{"+2h5m geni_extend_alap=true", "", "a@+2h30m"}, // nothing is shortened
+		{"+2h10m geni_end_time=+3h", "", "a@+2h10m $three"},
+		{"+2h40m geni_end_time=+2h20m", "REFUSED", "a@+2h30m $five"},
+		{"+2h30m geni_end_time=+9h", "", "a@+2h30m $nine"},
+		{"+2h30m geni_end_time=+9h with=short", "REFUSED $six", "a@+2h30m $five"},
+		{"+2h30m geni_end_time=+9h with=short geni_extend_alap=true", "", "a@+2h30m $six"},
+		{"+2h30m geni_end_time=+1h", "BADARGS", "a@+2h30m $five"},
+	} {
+		t.Run(tt.call, func(t *testing.T) {
+			w := newWorld(t)
+			for name, hours := range map[string]time.Duration{"$three": 3, "$five": 5, "$six": 6, "$nine": 9} {
+				w.texts[name] = w.at(hours * time.Hour)
+			}
+			w.play("alice owns s1 10d\nalice owns s1 6h as short\nalice Allocate s1 a@pc1 geni_start_time=+2h geni_end_time=+5h\n" +
+				"alice Renew s1 " + tt.call + " -> " + tt.want + "\nalice Status s1 -> " + tt.shows + ` !"patchbay_renewable_until"`)
+		})
+	}
+}
+
+// TestRenewableUntil shows until when those who hold now can renew, with a credential of ten days.
+func TestRenewableUntil(t *testing.T) {
+	for _, tt := range []struct{ rule, story, until string }{
+		{"the credential", "", "+240h"},
+		{"the limit of the site", "bob owns s2 60d\n", "+720h"},
+		{"a short credential", "bob owns s2 30h\n", "+30h"},
+		{"never before the end of the lease", "bob owns s2 5h\n", "+24h"},
+		{"maintenance", "maintenance $planned\n", "+72h"},
+		{"a reservation on the component", "alice Allocate s1 a@pc1 geni_start_time=+100h\n", "+100h"},
+		{"none on another", "alice Allocate s1 a@pc2 geni_start_time=+100h\n", "+240h"},
+		{"the first of several", "alice Allocate s1 a@pc1 geni_start_time=+200h geni_end_time=+201h\nalice Allocate s1 b@pc1 geni_start_time=+100h geni_end_time=+101h\n", "+100h"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			w := newWorld(t)
+			w.texts["$planned"], w.texts["$until"] = w.planned("pc1", 72*time.Hour, 80*time.Hour), w.at(duration(tt.until[1:]))
+			w.play("alice owns s1 20d\nbob owns s2 10d\nbob Allocate s2 a@pc1\nbob Provision s2 -> @+24h\n" + tt.story +
+				`bob Status s2 -> "patchbay_renewable_until" $until` + "\n" + `bob Describe s2 -> "patchbay_renewable_until" $until` + "\n" +
+				"bob Shutdown s2\nbob SliverStatus s2 -> !\"patchbay_renewable_until\"")
+		})
+	}
+}
+
+// TestLimitedIsLogged logs once that a holder is limited by the reservations of others, without their names.
+func TestLimitedIsLogged(t *testing.T) {
+	w := newWorld(t).play(`
+		alice owns s1 10d
+		bob owns s2 10d
+		bob Allocate s2 a@pc1 b@pc2
+		bob Provision s2
+		alice Allocate s1 a@pc1 b@pc2 c@pc3 geni_start_time=+100h geni_end_time=+101h
+		alice Allocate s1 d@pc1 geni_start_time=+50h geni_end_time=+51h
+	`)
+	var got []string
+	if err := w.store.Read(func(v *store.View) error {
+		return v.Journal(func(e am.JournalEntry) bool {
+			if e.Event == lease.EventLimited {
+				got = append(got, fmt.Sprint(e.Slice.Name, len(e.Slivers), e.Text))
+			}
+			return true
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "s22renewable until " + w.at(100*time.Hour); strings.Join(got, "; ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestRefusedAtTheStart refuses a user whom the operators have denied since the reservation. Provision asks the credentials again.
+func TestRefusedAtTheStart(t *testing.T) {
+	var denied atomic.Bool
+	w := setting{denied: func(user, slice urn.URN) error {
+		if denied.Load() && user.Name == "alice" {
+			return errors.New("alice is on the list")
+		}
+		return nil
+	}}.world(t).play(`
+		alice owns s1 10d
+		alice Allocate s1 a@pc1 geni_start_time=+2h geni_end_time=+5h patchbay_provision_at_start=true geni_users=alice
+	`)
+	denied.Store(true)
+	w.play(`
+		pass 2h
+		begin
+		alice Status s1 -> a:allocated "alice is on the list" @+30m
+		pass 30m
+		expire
+		alice Status s1 -> SEARCHFAILED !"was not provisioned in time"
+	`)
+}
+
+// TestDowntimeDoesNotCount lets the deadline of a reservation pass while no server runs.
+func TestDowntimeDoesNotCount(t *testing.T) {
+	w := newWorld(t).play(`
+		alice owns s1 10d
+		alice Allocate s1 a@pc1 geni_start_time=+2h geni_end_time=+3h
+		pass 2h
+		begin
+		pass 45m
+	`)
+	var current atomic.Pointer[inventory.Inventory]
+	current.Store(w.inventory)
+	w.service = service.New(service.Config{Store: w.store, Inventory: &current})
+	w.play(`
+		expire
+		alice Status s1 -> a:allocated @+15m
+		pass 15m
+		expire
+		alice Status s1 -> SEARCHFAILED "was not provisioned in time"
+	`)
 }

@@ -106,6 +106,8 @@ type setting struct {
 	prober service.Prober
 	// policy is the text of its rules.
 	policy string
+	// denied refuses users at the start of reservations; nil refuses none.
+	denied func(user, slice urn.URN) error
 	// fault makes writes of the store fail.
 	fault func() error
 	// endLeases has Allocate end expired leases, as a served site does.
@@ -166,7 +168,7 @@ func (o setting) site(t testing.TB) *site {
 	if o.endLeases {
 		runner = leaseRunner{site: s}
 	}
-	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, Runner: runner, EmptyDescribeNotFound: o.emptyNotFound, Leases: o.leases, AdExtensions: o.adExtensions, HasStages: o.stages, ChangesNodes: o.changes, Compile: o.compile})
+	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, Denied: o.denied, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, Runner: runner, EmptyDescribeNotFound: o.emptyNotFound, Leases: o.leases, AdExtensions: o.adExtensions, HasStages: o.stages, ChangesNodes: o.changes, Compile: o.compile})
 	if s.reading, s.service = reading, svc; o.policy == "" {
 		s.previewer = svc
 	}
