@@ -10,6 +10,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/client/experiment"
+	"patchbay/am/client/session"
 	"patchbay/am/display"
 	"patchbay/cmd/patchbay/command"
 )
@@ -177,4 +178,21 @@ func windowTexts(list []client.Sliver) (texts []string) {
 		}
 	}
 	return texts
+}
+
+// limitText returns a text if the leases that have begun cannot be extended by a day, for another reason than the end of
+// the credential, which extend renews.
+func limitText(x *session.Slice, list []client.Sliver) []string {
+	var limit time.Time
+	for _, v := range list {
+		if until := v.RenewableUntil; !until.IsZero() && until.Before(v.Expires.AddDate(0, 0, 1)) && (limit.IsZero() || until.Before(limit)) {
+			limit = until
+		}
+	}
+	for _, c := range x.Credentials {
+		if end, _ := session.ReadCredential([]byte(c.Text)); limit.IsZero() || !limit.Before(end.Expires.Add(-time.Minute)) {
+			return nil
+		}
+	}
+	return []string{"renewable until " + display.Local(limit.Local())}
 }

@@ -140,6 +140,9 @@ func (s *opened) showSlice(ctx context.Context, name string, separate bool) (isS
 			display.Count(len(before), "node"), why, s.Hint("up", s.SliceFile(name, ".request.xml"), "--slice", name), s.Hint("down", name))
 		return true, err
 	}
+	for _, text := range append(windowTexts(a.Slivers), limitText(x, a.Slivers)...) {
+		fmt.Fprintf(s.Out, "  %s\n", text)
+	}
 	return true, s.showNodes(name, isShared, a.Slivers)
 }
 
@@ -152,9 +155,6 @@ func (s *opened) showNodes(name string, isShared bool, list []client.Sliver) err
 	index := map[string]int{} // of hosts, by sliver: the first one
 	for i, h := range slices.Backward(hosts) {
 		index[h.Sliver] = i
-	}
-	for _, text := range windowTexts(list) {
-		fmt.Fprintf(s.Out, "  %s\n", text)
 	}
 	t := &command.Table{Out: s.Out, Indent: "  "}
 	t.Head("NODE", "STATE", "ADDRESSES", "LOGIN", "UNTIL", "ERROR")
