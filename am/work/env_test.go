@@ -59,6 +59,7 @@ type env struct {
 	orphansListed func(context.Context)
 	await         func(context.Context)
 	found         func()
+	begin         func(*store.View, int) (store.ChangeSet, []am.Sliver, error)
 
 	r    *Runner
 	stop func() error
@@ -110,6 +111,7 @@ func (e *env) start() {
 		RemoveOrphans:       e.remove,
 		OrphansListed:       e.orphansListed,
 		Found:               e.found,
+		Begin:               e.begin,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
