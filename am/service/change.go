@@ -128,26 +128,31 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 				return store.ChangeSet{}, err
 			}
 		}
-		var waiting, others []am.Sliver
-		for _, x := range changed {
-			if c.waitEvent != "" && x.Waits() {
-				waiting = append(waiting, x)
-			} else {
-				others = append(others, x)
-			}
-		}
-		if len(waiting) > 0 {
-			journal(&cs, v, c.grant, c.call, c.waitEvent, c.text, r.slice, waiting)
-		}
-		if len(others) > 0 || len(waiting) == 0 {
-			journal(&cs, v, c.grant, c.call, c.event, c.text, r.slice, others)
-		}
+		c.log(&cs, v, r.slice, changed)
 		if c.joins {
 			err = joinRepeated(&cs, v)
 		}
 		return cs, err
 	}
 	return out, s.withHistory(s.commitChange(ctx, &c, decide))
+}
+
+// log adds the journal entries about the changed slivers.
+func (c *change) log(cs *store.ChangeSet, v *store.View, slice urn.URN, changed []am.Sliver) {
+	var waiting, others []am.Sliver
+	for _, x := range changed {
+		if c.waitEvent != "" && x.Waits() {
+			waiting = append(waiting, x)
+		} else {
+			others = append(others, x)
+		}
+	}
+	if len(waiting) > 0 {
+		journal(cs, v, c.grant, c.call, c.waitEvent, c.text, slice, waiting)
+	}
+	if len(others) > 0 || len(waiting) == 0 {
+		journal(cs, v, c.grant, c.call, c.event, c.text, slice, others)
+	}
 }
 
 func (s *Service) commitChange(ctx context.Context, c *change, d store.Decision) error {

@@ -26,8 +26,8 @@ type HookConfig struct {
 	// Command or URL must be set.
 	URL string `yaml:"url"`
 	// Events are the kinds of the delivered events. The default is allocated, ready, failed,
-	// expiring, released and shutdown. Other kinds are renewed, gone, thawed, step_failed and
-	// stage_ended.
+	// expiring, released and shutdown. Other kinds are renewed, gone, thawed, step_failed,
+	// stage_ended, begins, limited and no_show.
 	Events []string `yaml:"events"`
 	// Before is the time from the event expiring to the end of the lease; 1h.
 	Before time.Duration `yaml:"before"`

@@ -18,7 +18,7 @@ func TestHookErrorsHaveAPlace(t *testing.T) {
 		{"NeitherCommandNorURL", "hooks: [{name: a}]\n", "a needs either a command or a url"},
 		{"Both", "hooks: [{name: a, command: x, url: \"https://example.org/\"}]\n", "a needs either a command or a url"},
 		{"UnknownEventNamesTheNearest", "hooks: [{name: a, command: x, events: [ready, expirin]}]\n", `there is no event "expirin"; did you mean expiring?`},
-		{"StrangeEventListsAll", "hooks: [{name: a, command: x, events: [birthday]}]\n", `there is no event "birthday"; known are: allocated, ready, failed`},
+		{"StrangeEventListsAll", "hooks: [{name: a, command: x, events: [birthday]}]\n", `there is no event "birthday"; known are: allocated, begins, no_show, ready, failed`},
 		{"TimeWithoutUnit", "hooks: [{name: a, command: x, timeout: 30}]\n", "\"30\" is not a time like"},
 		{"NegativeTime", "hooks: [{name: a, command: x, before: -1h}]\n", "f.yaml:3: hooks.before: \"-1h\" is not a time"},
 		{"EndlessTime", "hooks: [{name: a, command: x, timeout: 400d}]\n", "a: timeout must be a time like 30s, 1h or 2d"},

@@ -48,6 +48,7 @@ type storeCounts struct {
 	at             time.Time
 	slivers        map[[2]string]int // by state and provider
 	degraded       map[string]int    // ready slivers with a problem, by provider
+	waiting, late  int               // slivers that have not begun, and those of them whose start has come
 	tasks          map[[2]string]int // by goal and provider
 	oldest         time.Duration     // age of the oldest task
 	slices         int
@@ -97,6 +98,12 @@ func (s *Site) countStore() *storeCounts {
 			n.slivers[[2]string{operate.StateOf(&x, v.Now()), x.Provider}]++
 			if x.Observed.State == provider.StateReady && x.Observed.Message != "" {
 				n.degraded[x.Provider]++
+			}
+			if x.Waits() {
+				n.waiting++
+				if !x.Begins.After(v.Now()) {
+					n.late++
+				}
 			}
 			return true
 		})
@@ -182,6 +189,7 @@ func (s *Site) providerNumbers() []server.Number {
 			}
 		}},
 		{Name: "provider_call_failures_total", Counter: true, Help: "Calls of providers that failed as a whole: no usable answer, none in time, or an error about the call.", Labels: []string{"provider", "action"}, Values: s.providers.failed.numbers},
+		{Name: "no_shows_total", Counter: true, Help: "Slivers released since the start because they had begun and nobody provisioned them in time.", Value: func() float64 { return float64(s.runner.NoShows()) }},
 		{Name: "task_failures_total", Counter: true, Help: "Attempts at tasks that have failed since the start.", Value: func() float64 { return float64(s.runner.TaskFailures()) }},
 	}
 }
@@ -214,6 +222,8 @@ func (s *Site) storeNumbers() []server.Number {
 				add(float64(count), name)
 			}
 		})},
+		{Name: "slivers_waiting", Help: "Slivers that were reserved ahead and have not begun.", Values: values(func(n *storeCounts, add func(float64, ...string)) { add(float64(n.waiting)) })},
+		{Name: "slivers_late", Help: "Slivers that have not begun although their start has come.", Values: values(func(n *storeCounts, add func(float64, ...string)) { add(float64(n.late)) })},
 		{Name: "tasks", Help: "Work that providers still have to do, by goal and provider.", Labels: []string{"goal", "provider"}, Values: values(func(n *storeCounts, add func(float64, ...string)) { addPairs(n.tasks, add) })},
 		{Name: "task_oldest_seconds", Help: "Age of the oldest task; 0 if there is none.", Values: values(func(n *storeCounts, add func(float64, ...string)) { add(n.oldest.Seconds()) })},
 		{Name: "slices", Help: "Slices that have slivers here or were shut down.", Values: values(func(n *storeCounts, add func(float64, ...string)) { add(float64(n.slices)) })},

@@ -86,6 +86,7 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 			text := "lease over"
 			if lease.IsNoShow(&s) {
 				text = "reservation not used"
+				r.noShows.Add(1)
 			}
 			r.cfg.Log.Info(text, "slice", s.Slice.String(), "sliver", s.URN.String(), "expires", s.Expires)
 		}

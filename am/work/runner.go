@@ -78,6 +78,7 @@ type Runner struct {
 	orphans orphanSet
 
 	failures atomic.Int64 // see TaskFailures
+	noShows  atomic.Int64 // see NoShows
 }
 
 // New returns a Runner. Only one Runner may work on a store.
@@ -108,6 +109,9 @@ func wake(c chan struct{}) {
 
 // TaskFailures returns the number of failed attempts at tasks since the start.
 func (r *Runner) TaskFailures() int64 { return r.failures.Load() }
+
+// NoShows returns the number of slivers that were released since the start because they had begun and nobody provisioned them.
+func (r *Runner) NoShows() int64 { return r.noShows.Load() }
 
 // Run works until ctx ends or the store is closed. It returns nil if ctx has ended, and
 // store.ErrClosed if the store was closed. After its return, it calls no provider and writes
