@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +60,44 @@ func TestLeasesThatOverlapMaintenance(t *testing.T) {
 	}
 	if s.Slivers != 6 || s.Slices != 4 || s.Reserved != 1 {
 		t.Errorf("%d slivers of %d slices, and %d reserved", s.Slivers, s.Slices, s.Reserved)
+	}
+}
+
+// TestMaintenanceOverReservations plans maintenance over a reservation on pc1 from 8 to 10 o'clock.
+func TestMaintenanceOverReservations(t *testing.T) {
+	hour := func(n int) time.Time { return time.Date(2030, 1, 1, n, 0, 0, 0, time.UTC) }
+	name := func(kind, n string) urn.URN { return urn.URN{Authority: "example.org", Type: kind, Name: n} }
+	for _, tt := range []struct {
+		rule        string
+		components  []string
+		from, until int
+		over        bool
+		lists       bool
+	}{
+		{"before it", []string{"pc1"}, 7, 8, false, false},
+		{"after it", []string{"pc1"}, 10, 11, false, false},
+		{"another component", []string{"pc2"}, 7, 11, false, false},
+		{"in it", []string{"pc1..pc3"}, 9, 11, false, true},
+		{"the whole site", nil, 7, 9, false, true},
+		{"in it, and that is said", []string{"pc1"}, 7, 9, true, false},
+	} {
+		c := &Config{Authority: "example.org", Maintenance: filepath.Join(t.TempDir(), "maintenance.yaml"), Inventory: filepath.Join(t.TempDir(), "inventory.yaml")}
+		if err := os.WriteFile(c.Inventory, inventory.SimulatedText("example.org"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e := &maintenanceEndpoint{config: c, now: func() time.Time { return hour(6) }, slivers: func() ([]am.Sliver, error) {
+			return []am.Sliver{{
+				URN: name(urn.Sliver, "x"), Slice: name(urn.Slice, "s"), ClientID: "a", Component: name(urn.Node, "pc1"), Creator: name(urn.User, "alice"),
+				Status: am.Status{Allocation: am.Allocated}, Begins: hour(8), Ends: hour(10), Expires: hour(9),
+			}}, nil
+		}}
+		plan, err := e.change(&operate.MaintenanceOrder{Event: operate.PlanMaintenance, Components: tt.components, Text: "disks", From: hour(tt.from), Until: hour(tt.until), Over: tt.over, Operator: "dora"}, &maintenanceChange{})
+		switch {
+		case tt.lists && (err == nil || !strings.Contains(err.Error(), "s/a on pc1 from 2030-01-01T08:00:00Z")):
+			t.Errorf("%s: %v", tt.rule, err)
+		case !tt.lists && (err != nil || len(plan.Planned) != 1):
+			t.Errorf("%s: %v", tt.rule, err)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/urn"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/testdata/pki"
 )
@@ -445,6 +446,31 @@ func TestReachOfAnAuthority(t *testing.T) {
 		wantReason(t, a, tt.leaf, l.between(), tt.want)
 		if got := a.Effect(a.Denials()[0]).IsIntermediate; got != tt.below {
 			t.Errorf("%s: only below an anchor: %v", tt.line, got)
+		}
+	}
+}
+
+// TestDeniedNames finds users and slices in the deny list for which nobody presents a certificate.
+func TestDeniedNames(t *testing.T) {
+	const user = "urn:publicid:IDN+example.org:lab+user+alice"
+	for _, tt := range []struct {
+		line, name string
+		want       bool
+	}{
+		{user, user, true},
+		{strings.ToLower(user), strings.Replace(user, "lab", "LAB", 1), true},
+		{user, "urn:publicid:IDN+example.org:lab+user+bob", false},
+		{"urn:publicid:IDN+example.org:lab+authority+sa", user, true},
+		{"urn:publicid:IDN+example.org+authority+ma", user, true},
+		{"urn:publicid:IDN+example.org+authority+ma", "urn:publicid:IDN+example.orgs+user+alice", false},
+		{"urn:publicid:IDN+example.org:lab:deep+authority+sa", user, false},
+		{"urn:publicid:IDN+example.org:lab+slice+s", "urn:publicid:IDN+example.org:lab+slice+s", true},
+		{"sha256:" + strings.Repeat("00", 32), user, false},
+		{"serial 1 of urn:publicid:IDN+example.org:lab+authority+sa", user, false},
+	} {
+		a := pki.Trust(t, map[string]string{"denied": tt.line}, fourLevels(t).root)
+		if got := a.Denies(urn.MustParse(tt.name)); got != tt.want {
+			t.Errorf("%s in a list with %s: %v", tt.name, tt.line, got)
 		}
 	}
 }
