@@ -48,6 +48,7 @@ type storeCounts struct {
 	at             time.Time
 	slivers        map[[2]string]int // by state and provider
 	degraded       map[string]int    // ready slivers with a problem, by provider
+	blocked        int               // slivers that have not begun, on components that a slice keeps that was shut down
 	waiting, late  int               // slivers that have not begun, and those of them whose start has come
 	tasks          map[[2]string]int // by goal and provider
 	oldest         time.Duration     // age of the oldest task
@@ -92,7 +93,8 @@ func (s *Site) countStore() *storeCounts {
 		n.components[state] = 0
 	}
 	n.err = s.store.Read(func(v *store.View) error {
-		providers := map[string]string{} // by sliver
+		providers := map[string]string{}                       // by sliver
+		frozen, waiting := map[string]bool{}, map[string]int{} // by component
 		err := v.Slivers(func(x am.Sliver) bool {
 			providers[x.URN.Key()] = x.Provider
 			n.slivers[[2]string{operate.StateOf(&x, v.Now()), x.Provider}]++
@@ -101,12 +103,19 @@ func (s *Site) countStore() *storeCounts {
 			}
 			if x.Waits() {
 				n.waiting++
+				waiting[x.Component.Key()]++
 				if !x.Begins.After(v.Now()) {
 					n.late++
 				}
 			}
+			if x.Frozen && x.Exclusive {
+				frozen[x.Component.Key()] = true
+			}
 			return true
 		})
+		for c := range frozen {
+			n.blocked += waiting[c]
+		}
 		if err != nil {
 			return err
 		}
@@ -224,6 +233,7 @@ func (s *Site) storeNumbers() []server.Number {
 		})},
 		{Name: "slivers_waiting", Help: "Slivers that were reserved ahead and have not begun.", Values: values(func(n *storeCounts, add func(float64, ...string)) { add(float64(n.waiting)) })},
 		{Name: "slivers_late", Help: "Slivers that have not begun although their start has come.", Values: values(func(n *storeCounts, add func(float64, ...string)) { add(float64(n.late)) })},
+		{Name: "slivers_blocked", Help: "Slivers that have not begun, on components that a slice keeps which was shut down: thaw or release it before they begin.", Values: values(func(n *storeCounts, add func(float64, ...string)) { add(float64(n.blocked)) })},
 		{Name: "tasks", Help: "Work that providers still have to do, by goal and provider.", Labels: []string{"goal", "provider"}, Values: values(func(n *storeCounts, add func(float64, ...string)) { addPairs(n.tasks, add) })},
 		{Name: "task_oldest_seconds", Help: "Age of the oldest task; 0 if there is none.", Values: values(func(n *storeCounts, add func(float64, ...string)) { add(n.oldest.Seconds()) })},
 		{Name: "slices", Help: "Slices that have slivers here or were shut down.", Values: values(func(n *storeCounts, add func(float64, ...string)) { add(float64(n.slices)) })},
