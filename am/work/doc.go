@@ -9,6 +9,7 @@
 //	                            │     └── set <── needSet ─────┘                               │
 //	                            └──────────────────────────────────────────────────────────────┘
 //	store ── leases ─> expire ── lease.Release ─> store
+//	store ── starts ─> expire ── Config.Begin ──> store
 //	store ── slivers > sweep ─── get ── lost, drifted ─> store
 //	store ── slivers > plans ─── next stage, or why none begins ─> store
 //	providers ─────> watch orphans ─ get of all ─ without a record ─> log, removed
