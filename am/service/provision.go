@@ -137,11 +137,12 @@ func (s *Service) provision(v *store.View, cs *store.ChangeSet, x *am.Sliver, p 
 	if !granted.IsZero() && !p.requested.IsZero() {
 		granted = earliest(granted, p.requested)
 	}
-	if p.requested.IsZero() && x.RequestedEnd.After(now) {
-		p.requested = x.RequestedEnd
-	}
-	if p.requested.IsZero() && x.Begun {
+	switch {
+	case !p.requested.IsZero():
+	case x.Begun:
 		p.requested = x.Ends
+	case x.RequestedEnd.After(now):
+		p.requested = x.RequestedEnd
 	}
 	if err := p.permit.CheckLife(now, x); err != nil {
 		return err
