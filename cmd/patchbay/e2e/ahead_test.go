@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -143,4 +145,46 @@ func TestKilledAtStarts(t *testing.T) {
 	}
 	s.checkAudit()
 	t.Logf("killed %d times", kills)
+}
+
+// TestOnHostClassAhead reserves real nodes for a class of ten, each in a slice of its own. At the hour all nodes start by themselves, and
+// their users log in.
+func TestOnHostClassAhead(t *testing.T) {
+	t.Parallel() // it mostly waits
+	var names []string
+	for i := range 10 {
+		names = append(names, fmt.Sprint("lab", i))
+	}
+	s := newSetupSite(t, names...)
+	for _, name := range names {
+		x := s.slice(t, name)
+		at := client.Options{Start: time.Now().Add(time.Hour), End: time.Now().Add(3 * time.Hour), AtStart: true, Users: []client.User{s.alice}}
+		if _, _, err := s.client.Allocate(t.Context(), x.urn, x.creds, strings.ReplaceAll(threeNodes[:strings.Index(threeNodes, `<node client_id="b"`)]+"</rspec>", `"a"`, `"`+name+`"`), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.stop()
+	hour := time.Now().Add(5 * time.Second)
+	s.beginSoon(hour, 0)
+	s.start()
+	s.connect(t)
+	for _, name := range names {
+		x := s.slice(t, name)
+		a, _, err := s.client.Status(t.Context(), []string{x.urn}, x.creds, client.Options{})
+		if err != nil || len(a.Slivers) != 1 || time.Now().Before(a.Slivers[0].Begins) && a.Slivers[0].Allocation != string(am.Allocated) {
+			t.Fatalf("before the hour: %+v, %v", a.Slivers, err)
+		}
+	}
+	for _, name := range names {
+		x := s.slice(t, name)
+		x.awaitReady()
+		if got := x.run(x.logins()[name], "hostname; geni-get slice_urn"); got != name+"\n"+x.urn+"\n" {
+			t.Errorf("%s says %q", name, got)
+		}
+	}
+	t.Logf("all have logged in %v after the hour", time.Since(hour).Round(time.Second))
+	for _, name := range names {
+		s.slice(t, name).delete()
+	}
+	s.stop()
 }

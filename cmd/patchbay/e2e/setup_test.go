@@ -35,14 +35,20 @@ func newSetupSite(t testing.TB, slices ...string) *setupSite {
 	program.Write(t, filepath.Join(s.dir, site.PolicyName), string(create.SamplePolicy)) // no limits
 	s.start()
 	s.createUsers(slices...)
+	s.alice = client.User{URN: "urn:publicid:IDN+setup.example.org+user+alice", Keys: []string{strings.TrimSpace(program.ReadFile(t, filepath.Join(s.dir, site.UsersDir, "alice", "id_ed25519.pub")))}}
+	s.connect(t)
+	return s
+}
+
+// connect makes alice's client for the server, which has another address after each start.
+func (s *setupSite) connect(t testing.TB) {
+	t.Helper()
 	alice := filepath.Join(s.dir, site.UsersDir, "alice")
-	s.alice = client.User{URN: "urn:publicid:IDN+setup.example.org+user+alice", Keys: []string{strings.TrimSpace(program.ReadFile(t, filepath.Join(alice, "id_ed25519.pub")))}}
 	var err error
 	if s.client, err = client.New(client.Config{URL: s.url + "/am/3.0", CertFile: filepath.Join(alice, "alice-cert.pem"), KeyFile: filepath.Join(alice, "alice-key.pem")}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.client.Close)
-	return s
 }
 
 // offer returns what compilers know of the site.
