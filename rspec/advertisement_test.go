@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -209,6 +211,24 @@ func TestAdvertisementOfFreeNodes(t *testing.T) {
 	}
 }
 
+// TestAdvertisementOfAWindow has nodes 0 and 2 taken for one time, and node 0 for another.
+func TestAdvertisementOfAWindow(t *testing.T) {
+	s := fullSite()
+	s.Leases, s.AdLeases = true, true
+	a := NewAdvertiser(s)
+	now := at(false, 0, 7, 0, 3)
+	hour := func(n time.Duration) time.Time { return someTime.Add(n * time.Hour) }
+	now.Window = &AdWindow{From: hour(1), Until: hour(9), Leases: []AdLease{{hour(1), hour(2), []int{0, 2}}, {hour(3), hour(9), []int{0}}}}
+	golden(t, "testdata/window.ad.xml", string(a.Append(nil, now)))
+	now.OnlyFree, now.Window.Leases = true, nil
+	if text := string(a.Append(nil, now)); strings.Count(text, "<schedule ") != 1 || strings.Contains(text, nitosSpace) {
+		t.Errorf("without leases: %s", text)
+	}
+	if got := a.Extensions(); !slices.Contains(got, scheduleSpace) || !slices.Contains(got, nitosSpace) || !slices.Contains(s.RequestExtensions(), nitosSpace) {
+		t.Errorf("extensions %v, in requests %v", got, s.RequestExtensions())
+	}
+}
+
 // TestMonitoringIsInBothNamespaces (S8): the federation's text and its documents have different
 // namespaces for monitoring. Each node that offers it says so in both, with the same content.
 func TestMonitoringIsInBothNamespaces(t *testing.T) {
@@ -355,6 +375,7 @@ func TestAdvertisementsByThePublishedExtensions(t *testing.T) {
 		opstateSpace:    "geni.net_resources_rspec_ext_opstate_1/ad.xsd",
 		sharedVLANSpace: "geni.net_resources_rspec_ext_shared-vlan_1/ad-vlan.omnlib.xsd",
 		emulabSpace:     "protogeni.net_resources_rspec_ext_emulab_1/ptop_extension.xsd",
+		nitosSpace:      "nitlab.inf.uth.gr_schema_sfa_rspec_1/ad-reservation.omnlib.xsd",
 	} {
 		schema += fmt.Sprintf("\n<xs:import namespace=%q schemaLocation=%q/>", space, filepath.Join(dir, file))
 	}

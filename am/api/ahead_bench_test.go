@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 )
@@ -14,8 +15,6 @@ import (
 // BenchmarkAllocateBesideWindows reserves a node on a site of 10,000 components beside reservations that begin later,
 // and reports the longest decision.
 func BenchmarkAllocateBesideWindows(b *testing.B) {
-	const inventory = "provider: simulated\nimages: [{name: debian}]\nsliver_types: [{name: pc, images: [debian], default_image: debian}, {name: vm, images: [debian], default_image: debian}]\ndefault_sliver_type: pc\ncomponents:\n" +
-		"  - {names: pc1..pc9000, exclusive: true, sliver_types: [pc]}\n  - {names: h1..h1000, exclusive: false, sliver_types: [vm], capacity: {slots: 10}}\n"
 	for _, tt := range []struct {
 		name    string
 		windows int
@@ -37,29 +36,8 @@ func BenchmarkAllocateBesideWindows(b *testing.B) {
 	} {
 		for _, window := range [][2]time.Duration{{0, 24 * time.Hour}, {0, 29 * 24 * time.Hour}, {50 * time.Hour, 20 * 24 * time.Hour}} {
 			b.Run(fmt.Sprintf("%s, from %s until %s", tt.name, window[0], window[1]), func(b *testing.B) {
-				s := setting{inventory: inventory}.site(b)
-				var all []am.Sliver
-				for i := range tt.windows {
-					name, from, length := tt.place(i)
-					c, _ := s.inventory.ComponentNamed(name)
-					begins := s.clock().Add(from).Truncate(time.Second)
-					all = append(all, am.Sliver{
-						URN: urn.URN{Authority: "example.org", Type: urn.Sliver, Name: fmt.Sprint(i)}, Slice: urn.URN{Authority: "example.org:other", Type: urn.Slice, Name: fmt.Sprint(i % 1000)},
-						ClientID: fmt.Sprint(i), Component: c.URN, ComponentName: c.Name, Provider: c.Provider, SliverType: c.SliverTypes[0].Name, Exclusive: c.Exclusive, Amount: c.SliverTypes[0].Needs,
-						Status: am.Status{Allocation: am.Allocated, Operational: am.PendingAllocation}, Created: s.clock(), Begins: begins, Ends: begins.Add(length), Expires: begins.Add(length),
-					})
-				}
-				for part := range slices.Chunk(all, 100) {
-					err := s.store.Commit(b.Context(), func(*store.View) (cs store.ChangeSet, err error) {
-						for _, x := range part {
-							cs.PutSliver(x)
-						}
-						return cs, nil
-					})
-					if err != nil {
-						b.Fatal(err)
-					}
-				}
+				s := setting{inventory: tenThousand}.site(b)
+				s.putWindows(b, tt.windows, tt.place)
 				alice := s.user("alice").own("mine", 30*24*time.Hour)
 				for b.Loop() {
 					alice.call("Allocate", alice.slice, creds(alice.cred), request(`<node client_id="a" exclusive="true"/><node client_id="b" exclusive="false"><sliver_type name="vm"/></node>`),
@@ -72,5 +50,54 @@ func BenchmarkAllocateBesideWindows(b *testing.B) {
 				b.ReportMetric(float64(s.store.LongestDecision().Microseconds())/1000, "longest-ms")
 			})
 		}
+	}
+}
+
+// tenThousand is a site of 10,000 components.
+const tenThousand = "provider: simulated\nimages: [{name: debian}]\nsliver_types: [{name: pc, images: [debian], default_image: debian}, {name: vm, images: [debian], default_image: debian}]\ndefault_sliver_type: pc\ncomponents:\n" +
+	"  - {names: pc1..pc9000, exclusive: true, sliver_types: [pc]}\n  - {names: h1..h1000, exclusive: false, sliver_types: [vm], capacity: {slots: 10}}\n"
+
+// putWindows stores n reservations of other slices that begin later.
+func (s *site) putWindows(b *testing.B, n int, place func(i int) (component string, from, length time.Duration)) {
+	var all []am.Sliver
+	for i := range n {
+		name, from, length := place(i)
+		c, _ := s.inventory.ComponentNamed(name)
+		begins := s.clock().Add(from).Truncate(time.Second)
+		all = append(all, am.Sliver{
+			URN: urn.URN{Authority: "example.org", Type: urn.Sliver, Name: fmt.Sprint(i)}, Slice: urn.URN{Authority: "example.org:other", Type: urn.Slice, Name: fmt.Sprint(i % 1000)},
+			ClientID: fmt.Sprint(i), Component: c.URN, ComponentName: c.Name, Provider: c.Provider, SliverType: c.SliverTypes[0].Name, Exclusive: c.Exclusive, Amount: c.SliverTypes[0].Needs,
+			Status: am.Status{Allocation: am.Allocated, Operational: am.PendingAllocation}, Created: s.clock(), Begins: begins, Ends: begins.Add(length), Expires: begins.Add(length),
+		})
+	}
+	for part := range slices.Chunk(all, 100) {
+		err := s.store.Commit(b.Context(), func(*store.View) (cs store.ChangeSet, err error) {
+			for _, x := range part {
+				cs.PutSliver(x)
+			}
+			return cs, nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkAdvertisementOfAWindow measures ListResources for a time to come.
+func BenchmarkAdvertisementOfAWindow(b *testing.B) {
+	s := setting{inventory: tenThousand, adExtensions: []string{service.NITOS}}.site(b)
+	s.putWindows(b, 20_000, func(i int) (string, time.Duration, time.Duration) {
+		return fmt.Sprint("pc", i%9000+1), time.Duration(i/9000) * time.Hour, time.Hour
+	})
+	for encoding, name := range []string{"plain", "compressed", "gzip"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				start := s.clock().Add(time.Hour + time.Duration(i)*time.Second)
+				if _, err := s.api.windowAdvertisement(b.Context(), form{encoding: encoding}, start, start.Add(24*time.Hour)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
