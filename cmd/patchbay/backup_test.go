@@ -153,7 +153,7 @@ func TestBackupAndRestore(t *testing.T) {
 	k.runRefused([]string{"serve"}, "it is damaged or not a store", "restore a backup")
 	k.runRefused([]string{"backup", "--force", file}, "damaged")
 	damaged := program.ReadFile(t, state)
-	k.runRefused([]string{"restore", later}, "The present database cannot be read", "the changes since the backup are unknown", "nothing was changed; add --yes to restore and discard all changes since the backup")
+	k.runRefused([]string{"restore", later}, "The present database cannot be read", "the changes since the backup are unknown", "Reservations that were made after 20", " are lost, also those that begin later: there may be some with a start until 20", "nothing was changed; add --yes to restore and discard all changes since the backup")
 	if program.ReadFile(t, state) != damaged {
 		t.Error("a restore that was refused has changed something")
 	}

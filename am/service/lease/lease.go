@@ -25,7 +25,7 @@ func Release(v *store.View, cs *store.ChangeSet, slivers []am.Sliver, e am.Event
 			}
 			return err
 		}
-		if s.Status.Allocation == am.Allocated && !s.Restored {
+		if s.Status.Allocation == am.Allocated && (!s.Restored || s.Waits() && s.Begins.After(v.Now())) { // nothing exists before the start
 			gone = append(gone, s)
 			continue
 		}

@@ -168,25 +168,36 @@ func TestReleaseWritesAbsent(t *testing.T) {
 }
 
 // TestReleaseOfRestoredReservations releases a reservation of a restored backup, which may have been
-// provisioned since. Its component stays reserved until the provider reports no node.
+// provisioned since, unless it begins later. Its component stays reserved until the provider reports no node.
 func TestReleaseOfRestoredReservations(t *testing.T) {
-	st := open(t)
-	seed(t, st, false, []string{"d0"}, allocated)
-	commit(t, st, func(v *store.View) (cs store.ChangeSet, err error) {
-		s, _, err := v.Sliver(sliverURN(0))
-		s.Restored = true
-		cs.PutSliver(s)
-		return cs, err
-	})
-	commit(t, st, func(v *store.View) (cs store.ChangeSet, err error) {
-		all, err := v.SliversOf(sliceA)
-		if err == nil {
-			err = lease.Release(v, &cs, all, am.EventDelete, "r1")
+	const kept = "slice a 6; slice b 9; sliver 0 geni_unallocated gen 4; task 0 remove 4 r1; document d0; "
+	for _, tt := range []struct {
+		rule   string
+		begins time.Time
+		want   string
+	}{
+		{"began when it was reserved", time.Time{}, kept},
+		{"its start came since the backup", start.Add(-time.Hour), kept},
+		{"its start comes", start.Add(time.Hour), "slice b 9; "},
+	} {
+		st := open(t)
+		seed(t, st, false, []string{"d0"}, allocated)
+		commit(t, st, func(v *store.View) (cs store.ChangeSet, err error) {
+			s, _, err := v.Sliver(sliverURN(0))
+			s.Restored, s.Begins, s.Ends = true, tt.begins, start.Add(2*time.Hour)
+			cs.PutSliver(s)
+			return cs, err
+		})
+		commit(t, st, func(v *store.View) (cs store.ChangeSet, err error) {
+			all, err := v.SliversOf(sliceA)
+			if err == nil {
+				err = lease.Release(v, &cs, all, am.EventDelete, "r1")
+			}
+			return cs, err
+		})
+		if got := left(t, st, "d0"); got != tt.want {
+			t.Errorf("%s: left is %s", tt.rule, got)
 		}
-		return cs, err
-	})
-	if got, want := left(t, st, "d0"), "slice a 6; slice b 9; sliver 0 geni_unallocated gen 4; task 0 remove 4 r1; document d0; "; got != want {
-		t.Errorf("left is %s", got)
 	}
 }
 

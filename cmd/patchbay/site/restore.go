@@ -177,6 +177,9 @@ func (o *restoreOptions) compare(c command.Console, config *site.Config, r *stor
 	}
 	if broken != nil {
 		fmt.Fprintf(c.Out, "The present database cannot be read, so the changes since the backup are unknown: %v\n", broken)
+		if err := printLostReservations(c.Out, config, r); err != nil {
+			return 0, err
+		}
 		if !o.Yes {
 			return 0, fmt.Errorf("nothing was changed; add --yes to restore and discard all changes since the backup")
 		}
@@ -185,6 +188,7 @@ func (o *restoreOptions) compare(c command.Console, config *site.Config, r *stor
 	if present == nil {
 		if _, lost := config.HasState(); lost != nil {
 			fmt.Fprintln(c.Out, "There is no database now, so the changes since the backup are unknown.")
+			return after, printLostReservations(c.Out, config, r)
 		}
 		return after, nil
 	}
@@ -193,6 +197,23 @@ func (o *restoreOptions) compare(c command.Console, config *site.Config, r *stor
 		return 0, fmt.Errorf("nothing was changed; add --yes to restore and discard these changes")
 	}
 	return max(after, d.revision), nil
+}
+
+// printLostReservations prints which reservations a backup may lack if the changes since are unknown.
+func printLostReservations(w io.Writer, config *site.Config, r *store.Restoration) error {
+	var last time.Time
+	err := r.Read(func(v *store.View) error {
+		return v.Journal(func(e am.JournalEntry) bool { last = e.At; return true })
+	})
+	if err != nil || last.IsZero() {
+		return err
+	}
+	fmt.Fprintf(w, "Reservations that were made after %s are lost", display.Time(last))
+	if ahead := config.Leases.AheadMax; ahead > 0 {
+		fmt.Fprintf(w, ", also those that begin later: there may be some with a start until %s", display.Time(time.Now().Add(ahead)))
+	}
+	fmt.Fprintln(w, ".")
+	return nil
 }
 
 // updateAudit adds the restore to the audit now. Otherwise, the next start of the server would add it.
@@ -284,6 +305,8 @@ func sliverLine(s *am.Sliver) string {
 		line += "released"
 	case s.Frozen:
 		line += "shut down"
+	case s.Waits():
+		line += "from " + display.Time(s.Begins) + " until " + display.Time(s.Ends)
 	default:
 		line += "until " + display.Time(s.Expires)
 	}
