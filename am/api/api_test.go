@@ -23,6 +23,7 @@ import (
 	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/testkit/disk"
+	"patchbay/am/testkit/program"
 	"patchbay/am/urn"
 	"patchbay/am/work"
 	"patchbay/credentials"
@@ -108,6 +109,8 @@ type setting struct {
 	policy string
 	// denied refuses users at the start of reservations; nil refuses none.
 	denied func(user, slice urn.URN) error
+	// records is a compressed store, whose records the site has; "" for none.
+	records string
 	// fault makes writes of the store fail.
 	fault func() error
 	// endLeases has Allocate end expired leases, as a served site does.
@@ -156,6 +159,9 @@ func (o setting) site(t testing.TB) *site {
 	options := store.Options{Now: s.clock}
 	if o.fault != nil {
 		options.Write = (&disk.Writes{Path: s.file, Fail: o.fault}).Wrap
+	}
+	if o.records != "" {
+		must(program.Execute("sh", "-c", `exec gunzip <"$0" >"$1"`, o.records, s.file))
 	}
 	s.store, err = store.Open(s.file, options)
 	must(err)
