@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -140,7 +141,7 @@ func TestCalendarIsEscaped(t *testing.T) {
 		if n := strings.Count(text, `scope="row"`) - 1; code != http.StatusOK || strings.Contains(text, "<script>alert") || strings.Contains(text, `"onload`) || n != rows || len(text) > 400_000 {
 			t.Errorf("%s: %d, %d rows of %d, %d bytes", path, code, n, rows, len(text))
 		}
-		d := xml.NewDecoder(strings.NewReader(text[strings.Index(text, "<section"):strings.LastIndex(text, "</section>")+len("</section>")]))
+		d := xml.NewDecoder(strings.NewReader(text[strings.Index(text, "<section") : strings.LastIndex(text, "</section>")+len("</section>")]))
 		d.Strict = false
 		d.Entity = xml.HTMLEntity
 		for _, err := d.Token(); err != io.EOF; _, err = d.Token() {
@@ -185,5 +186,44 @@ func TestFeedIsEscaped(t *testing.T) {
 	moved, _ := feed(41)
 	if list[0].Id() != moved.Events()[0].Id() || list[0].Id() == list[1].Id() {
 		t.Errorf("the UIDs %s and %s; after the end has moved %s", list[0].Id(), list[1].Id(), moved.Events()[0].Id())
+	}
+}
+
+// TestStartWindow checks the times of the form that starts an experiment, and what the buttons of a refusal fill in.
+func TestStartWindow(t *testing.T) {
+	const day = "2030-01-01T"
+	for form, want := range map[string]string{
+		"":                       "- -",
+		"begin=" + day + "05:00": "05:00 -",
+		"begin=" + day + "05:00&end=" + day + "07:00": "05:00 07:00",
+		"end=" + day + "07:00":                        "- 07:00",
+		"begin=" + day + "05:00&end=" + day + "05:00": "is not after the begin",
+		"end=2029-12-31T23:59":                        "is not after the begin",
+		"begin=2029-12-31T22:00":                      "is past",
+		"begin=2029-12-31T23:30":                      "23:30 -", // the form was open for a while
+		"begin=tomorrow":                              `"tomorrow" is not a time`,
+		"begin=" + day + "05:00&end=" + day + "07:00&first=" + day + "09:30:20": "09:30 11:30",
+		"end=" + day + "07:00&first=" + day + "09:30:20":                        "09:30 16:30",
+		"first=" + day + "09:30":                                                "09:30 -",
+		"begin=" + day + "05:00&end=" + day + "07:00&last=" + day + "06:10":     "05:00 06:10",
+	} {
+		values, err := url.ParseQuery(form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f startForm
+		got := f.readWindow(values.Get, &request{now: hour(0)})
+		if got == "" {
+			text := func(t time.Time) string {
+				if t.IsZero() {
+					return "-"
+				}
+				return t.Format("15:04")
+			}
+			got = text(f.Begin) + " " + text(f.End)
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %s", form, got, want)
+		}
 	}
 }

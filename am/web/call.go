@@ -173,7 +173,11 @@ func (q *request) decoder(path string, body []byte) (*json.Decoder, error) {
 }
 
 // optionTexts replace what refusals say of the options of commands.
-var optionTexts = strings.NewReplacer("; for a note: --reason", "", "release it with --frozen", "release it with what is kept for inspection")
+var optionTexts = strings.NewReplacer("; for a note: --reason", "", "release it with --frozen", "release it with what is kept for inspection",
+	"release it with --over", overText, "plan it nevertheless with --over", overText)
+
+// overText is what a refusal says instead of the option --over; the form then has the box.
+const overText = "to go on, tick \"over reservations\""
 
 // inBackground returns the request's context without its end, for work that must not stop halfway if the
 // browser goes away.

@@ -23,7 +23,11 @@
 //     students have only a browser; an operator's sign-out ends it: [request.makeLink].
 //   - students see only the request of their class, each in one experiment of their own. The API allows them
 //     more, as far as policy does: [request.showForm].
+//   - the calendar is public, so it names slices only to their members. Its pictures have coordinates in percent, so that one picture
+//     fits all widths with text of one size: [calendarBody.Picture].
+//   - a calendar program has no session: it shows a secret of its own, of which the authority keeps the hash, and which shows only the
+//     member's experiments. An operator's sign-out ends it: [request.sendFeed].
 //   - texts of members, nodes and providers reach pages only through html/template, and pictures
-//     only as SVG of rspec/draw. The Content-Security-Policy allows no inline script or style: [Pages.ServeHTTP].
+//     only as SVG of rspec/draw or of a template. The Content-Security-Policy allows no inline script or style: [Pages.ServeHTTP].
 //   - at most two pages of one caller are made at the same time, so that a flood delays its own pages: [turns].
 package web

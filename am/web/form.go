@@ -11,7 +11,7 @@ import (
 	"patchbay/am/site/operate"
 )
 
-// form is a form of an operator's page, for the templates form, reason, time and longer. After a mistake it has the values that
+// form is a form of an operator's page, for the templates form, reason, time, longer and over. After a mistake it has the values that
 // were sent, and the mistake as the value wrong.
 type form struct {
 	ID, Readers string // Readers says who reads the reason
@@ -85,6 +85,9 @@ func (q *request) refuse(err error) error {
 	}
 	values := maps.Clone(q.r.PostForm)
 	values.Set("wrong", p.text)
+	if strings.Contains(p.text, overText) {
+		values.Set("over", "ask")
+	}
 	values.Del("back")
 	if text := values.Encode(); len(text) < maxSent {
 		v := to.Query()

@@ -240,7 +240,7 @@ func (q *request) renew() error {
 			return nil, err
 		}
 		end, err := q.leaseEnd()
-		return operate.Renew{Targets: list, End: end, Text: reason, Operator: q.visitor.Operator}, err
+		return operate.Renew{Targets: list, End: end, Over: q.r.PostFormValue("over") == "yes", Text: reason, Operator: q.visitor.Operator}, err
 	}, func(_ *operate.Result, s *operate.SliceResult) string {
 		return fmt.Sprintf("The leases of %s of slice %s (%s) end at %s.", display.Count(s.Slivers, "sliver"), s.Slice.Name, someOf(s.ClientIDs), inUTC(s.Expires))
 	})

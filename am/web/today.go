@@ -26,6 +26,10 @@ var todayRoutes = []route{
 const (
 	// soon is how long before its end a lease is shown on the operator's day.
 	soon = 2 * time.Hour
+	// startsSoon is how long before its start a reservation is shown.
+	startsSoon = 24 * time.Hour
+	// late is how long after its start a reservation that has not begun counts as late.
+	late = time.Minute
 	// failureAge is how old the journal's entry about a failed node may be.
 	failureAge = 7 * 24 * time.Hour
 	// maxToday limits the rows of each table of the day.
@@ -42,6 +46,7 @@ type todayBody struct {
 	Stuck       []operate.Task // with failed attempts
 	Working     int            // other tasks
 	Soon        []operate.Slice
+	Starts      []operate.Slice // with slivers that begin within a day, or whose start has come
 	ShutDown    []operate.Slice
 	Drained     []operate.Node
 	Orphans     []operate.OrphanRow
@@ -82,7 +87,7 @@ func (q *request) showToday() error {
 	x.Soon, soonOver = list[operate.Slice](q, "slices", operate.Filter{EndsBefore: q.now.Add(soon), Limit: maxToday})
 	x.ShutDown, shutDown = list[operate.Slice](q, "slices", operate.Filter{Shutdown: true, Limit: maxToday})
 	maintenance := q.operate("/maintenance", nil, &x.Maintenance)
-	if err := errors.Join(orphans, soonOver, shutDown, maintenance, x.readNodes(q), x.readFailing(q), x.readOff(q), x.readTasks(q)); err != nil {
+	if err := errors.Join(orphans, soonOver, shutDown, maintenance, x.readNodes(q), x.readFailing(q), x.readOff(q), x.readTasks(q), x.readStarts(q)); err != nil {
 		return err
 	}
 	x.Soon = slices.DeleteFunc(x.Soon, func(s operate.Slice) bool { return s.Slivers == 0 || !s.Shutdown.IsZero() })
@@ -93,7 +98,7 @@ func (q *request) showToday() error {
 // IsCalm reports whether nothing needs the operator.
 func (x *todayBody) IsCalm() bool {
 	isSilent := func(p providerRow) bool { return p.Silent }
-	return len(x.Failing)+len(x.Stuck)+len(x.Orphans)+len(x.ShutDown) == 0 && !slices.ContainsFunc(x.Providers, isSilent) && x.Maintenance.Wrong == ""
+	return !slices.ContainsFunc(x.Starts, x.IsLate) && len(x.Failing)+len(x.Stuck)+len(x.Orphans)+len(x.ShutDown) == 0 && !slices.ContainsFunc(x.Providers, isSilent) && x.Maintenance.Wrong == ""
 }
 
 // IsDrained reports whether a component is drained.
@@ -163,6 +168,18 @@ func (x *todayBody) readNodes(q *request) error {
 	return err
 }
 
+// readStarts adds the slices whose slivers begin soon, the earliest first.
+func (x *todayBody) readStarts(q *request) error {
+	found, err := list[operate.Slice](q, "slices", operate.Filter{State: operate.StateAllocated})
+	found = slices.DeleteFunc(found, func(s operate.Slice) bool { return s.Waiting == 0 || s.Begins.After(q.now.Add(startsSoon)) })
+	slices.SortFunc(found, func(a, b operate.Slice) int { return a.Begins.Compare(b.Begins) })
+	x.Starts = found[:min(len(found), maxToday)]
+	return err
+}
+
+// IsLate reports whether slivers of a slice wait although their start has come.
+func (x *todayBody) IsLate(s operate.Slice) bool { return s.Begins.Before(x.At.Add(-late)) }
+
 func (x *todayBody) readTasks(q *request) error {
 	tasks, err := list[operate.Task](q, "tasks", operate.Filter{})
 	for _, t := range tasks {
@@ -219,7 +236,7 @@ func (q *request) siteRevision() (uint64, error) {
 
 // maintenanceOrder reads the order of a form.
 func (q *request) maintenanceOrder() (o operate.MaintenanceOrder, err error) {
-	o = operate.MaintenanceOrder{Event: q.r.PostFormValue("event"), Operator: q.visitor.Operator}
+	o = operate.MaintenanceOrder{Event: q.r.PostFormValue("event"), Over: q.r.PostFormValue("over") == "yes", Operator: q.visitor.Operator}
 	o.Components = append(strings.FieldsFunc(q.r.PostFormValue("components"), func(r rune) bool { return r == ',' || unicode.IsSpace(r) }), q.r.PostForm["component"]...)
 	if o.Event == operate.CancelMaintenance {
 		return o, q.findWindow(&o)

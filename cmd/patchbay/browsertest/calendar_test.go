@@ -1,25 +1,133 @@
 package browsertest
 
 import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	ical "github.com/arran4/golang-ical"
 )
 
-// TestWebCalendar reserves an experiment for next week, as a teacher does: from a gap of the calendar.
+// pressBar clicks a link of a calendar whose label begins with a text.
+func (p *tab) pressBar(label string) {
+	p.t.Helper()
+	p.until(`(() => {
+		const e = [...document.querySelectorAll("svg a")].find(e => e.getAttribute("aria-label").startsWith(%s));
+		if (!e) return "no such bar";
+		window.pressed = true;
+		e.dispatchEvent(new MouseEvent("click", {bubbles: true, cancelable: true}));
+		return "";
+	})()`, label)
+	p.until("arrived()")
+}
+
+// events reads a feed, and returns its events.
+func (s *site) events(url string) (status int, list []*ical.VEvent) {
+	s.t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return resp.StatusCode, nil
+	}
+	c, err := ical.ParseCalendar(bytes.NewReader(body))
+	if err != nil {
+		s.t.Fatalf("%v:\n%s", err, body)
+	}
+	return resp.StatusCode, c.Events()
+}
+
+// TestWebCalendar reserves nodes for next week from a free time of the calendar, as a teacher in Berlin does, and moves the end. A calendar program
+// sees the experiment by the feed.
 func TestWebCalendar(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil, []string{"user", "alice"}, []string{"user", "bob"})
-	p := s.member("alice")
+	p, bob := s.member("alice"), s.member("bob")
+	if _, err := chromedp.Call(p.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Europe/Berlin"}); err != nil {
+		t.Fatal(err)
+	}
 	p.press("Calendar")
-	p.see("raw-pc", "UTC", "Later")
 	p.press("Later")
-	get[bool](p, `document.querySelector("a[aria-label^='pc1: free']").dispatchEvent(new MouseEvent("click", {bubbles: true, cancelable: true}))`)
+	p.see("raw-pc", "UTC", "Here")
+	p.pressBar("pc1: free")
 	p.see("Start an experiment", "1 node", "Start checks whether it fits then.")
-	p.fill("Name", "lab")
+	begin := get[string](p, `document.getElementById("begin").value`)
+	p.fill("Name", "course")
 	p.press("Start")
-	p.see("The nodes are reserved for you from")
-	p.press("Calendar")
-	p.press("Later")
-	p.pictures("calendar-mine")
-	_ = time.Now
+	p.see("The nodes are reserved for you from", "It begins", "The site creates and starts the nodes then", "Delete reservation…")
+	if state := get[string](p, `document.querySelector("h1 .state").innerText`); state != "reserved" {
+		t.Errorf("the state is %q", state)
+	}
+	from, err := time.Parse("2006-01-02T15:04", begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.fill("End", from.Add(2*time.Hour).Format("2006-01-02T15:04"))
+	p.press("Move the end")
+	p.see("The experiment is kept until")
+	p.press("Mine")
+	p.see("course reserved 1 node: 1 reserved")
+
+	p.press("Make a feed link")
+	feed := get[string](p, `document.querySelector("#feed [data-copy]").dataset.copy`)
+	_, list := s.events(feed)
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skip(err)
+	}
+	want := time.Date(from.Year(), from.Month(), from.Day(), from.Hour(), from.Minute(), 0, 0, berlin)
+	if len(list) != 1 || list[0].GetProperty(ical.ComponentPropertySummary).Value != "course" {
+		t.Fatalf("the feed has %d events", len(list))
+	}
+	start, _ := list[0].GetStartAt()
+	if end, _ := list[0].GetEndAt(); !start.Equal(want) || !end.Equal(want.Add(2*time.Hour)) {
+		t.Errorf("the event is from %s until %s, want %s", start, end, want)
+	}
+
+	for _, name := range []string{"Calendar", "Later"} {
+		p.press(name)
+		bob.press(name)
+	}
+	mine, others := `document.querySelectorAll("svg a[aria-label^='course on pc']").length`, `document.querySelectorAll("svg [aria-label*=': reserved from']").length`
+	if n := get[int](p, mine); n != 1 {
+		t.Errorf("alice sees %d of her windows", n)
+	}
+	if n, text := get[int](bob, others), get[string](bob, "document.body.innerHTML"); n != 1 || strings.Contains(text, "course") || strings.Contains(text, "alice") {
+		t.Errorf("bob sees %d windows:\n%s", n, text)
+	}
+
+	bob.press("Mine")
+	bob.press("Make a feed link")
+	if status, list := s.events(get[string](bob, `document.querySelector("#feed [data-copy]").dataset.copy`)); status != http.StatusOK || len(list) != 0 {
+		t.Errorf("bob's feed: %d, %d events", status, len(list))
+	}
+	p.press("Mine")
+	p.press("Make a feed link")
+	p.see("It is not shown again.")
+	second := get[string](p, `document.querySelector("#feed [data-copy]").dataset.copy`)
+	gone := func(what, url string) {
+		t.Helper()
+		if status, _ := s.events(url); status != http.StatusNotFound {
+			t.Errorf("%s: %d", what, status)
+		}
+	}
+	gone("an old link", feed)
+	gone("a wrong link", second[:len(second)-5]+"A.ics")
+	if status, list := s.events(second); status != http.StatusOK || len(list) != 1 {
+		t.Errorf("the second link: %d, %d events", status, len(list))
+	}
+	s.patchbay("user", "alice", "--sign-out")
+	gone("after the sign-out", second)
 }
