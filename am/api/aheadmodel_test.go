@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,7 +47,7 @@ type aheadModel struct {
 	*world
 	t      *rapid.T
 	grants map[string]credentials.Grant // by slice
-	list   map[string]*reserved          // by sliver
+	list   map[string]*reserved         // by sliver
 	serial int
 }
 
@@ -149,6 +150,9 @@ func (m *aheadModel) reserve(slice, nodes string, from time.Time, o service.Prov
 		if code := am.CodeOf(err); code != am.TooBig && code != am.Refused && code != am.SearchFailed && code != am.NoVLAN {
 			m.t.Fatalf("%v: %v", code, err)
 		}
+		if refused, ok := errors.AsType[*am.Error](err); ok {
+			m.acceptOffers(slice, nodes, from, o, refused)
+		}
 		return
 	}
 	isAhead := o.StartTime.After(m.clock().Add(time.Minute))
@@ -164,6 +168,32 @@ func (m *aheadModel) reserve(slice, nodes string, from time.Time, o service.Prov
 			p.deadline = time.Time{}
 		}
 		m.list[r.URN.Key()] = p
+	}
+}
+
+// acceptOffers asks for each of the times that a refusal names. The request must have room then.
+func (m *aheadModel) acceptOffers(slice, nodes string, from time.Time, o service.ProvisionOptions, refused *am.Error) {
+	first, until := o, o
+	first.StartTime, until.EndTime = refused.FirstStart, refused.LongestEnd
+	if !o.EndTime.IsZero() {
+		first.EndTime = refused.FirstStart.Add(o.EndTime.Sub(from))
+	}
+	for _, offer := range []struct {
+		time    time.Time
+		options service.ProvisionOptions
+	}{{refused.FirstStart, first}, {refused.LongestEnd, until}} {
+		if offer.time.IsZero() {
+			continue
+		}
+		req, err := rspec.ParseRequest([]byte(request(nodes)), m.reading)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		offer.options.Preview = true
+		_, err = m.service.Allocate(context.Background(), m.grants[slice+"Allocate"], m.urn(slice), req, offer.options)
+		if err != nil && am.CodeOf(err) != am.Refused { // a quota may refuse it
+			m.t.Fatalf("after %v\nAllocate of %+v: %v", refused, offer.options, err)
+		}
 	}
 }
 
@@ -355,4 +385,3 @@ func TestAheadModel(t *testing.T) {
 		})
 	})
 }
-
