@@ -30,7 +30,7 @@ func TestPolicyOfReservationsAhead(t *testing.T) {
 		{"a refusal names the worst time of the window", "nodes: {user: 3}", service.Leases{}, `
 			alice Allocate s1 a geni_start_time=+8h geni_end_time=+12h
 			alice Allocate s2 a b geni_start_time=+11h geni_end_time=+12h
-			alice Allocate s3 a b c geni_end_time=+24h -> REFUSED '3 more, with 3 held at' $start
+			alice Allocate s3 a b c geni_end_time=+24h -> REFUSED '3 more, with 3 held at' $start 'or set an end until' $at8
 			alice Allocate s3 a b c geni_end_time=+8h`},
 		{"a renewal ends where a quota would be exceeded", "nodes: {user: 2}", service.Leases{}, `
 			alice Allocate s1 a:vm b:vm geni_start_time=+10h geni_end_time=+12h
@@ -104,6 +104,7 @@ func TestPolicyOfReservationsAhead(t *testing.T) {
 		t.Run(tt.rule, func(t *testing.T) {
 			w := setting{policy: "rules: [{name: r, " + tt.policy + "}]", leases: tt.leases}.world(t)
 			w.texts["$start"], w.texts["$at10"] = FormatTime(w.clock().Add(11*time.Hour)), FormatTime(w.clock().Add(10*time.Hour))
+			w.texts["$at8"] = FormatTime(w.clock().Add(8 * time.Hour))
 			w.play("alice owns s1 5d\nalice owns s2 5d\nalice owns s3 5d\nalice owns s4 5d\nbob owns b2 5d\nbob owns b3 5d\nbob owns b4 5d")
 			w.play(tt.story)
 		})

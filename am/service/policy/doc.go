@@ -6,7 +6,7 @@
 //	store ── View.Calendar ──> Calendar ── Held(user, slice) ──> Held ──────────┘
 //
 // A Permit applies one rule to one user in one slice. Its limits are for the most that is held at
-// one time. It is used inside the decision that makes a reservation, so that of two
+// any instant of a reservation. It is used inside the decision that makes a reservation, so that of two
 // concurrent calls the second sees the reservation of the first.
 //
 // The user of a call is the user who holds the right, never the tool that speaks for them.
@@ -15,7 +15,7 @@
 //
 // Three keys limit leases. first is the longest lease that Provision gives. renew is the
 // longest time from a renewal to the new end of the lease. longest is the longest time from a
-// sliver's creation to the end of any lease. The limits of the site apply, too. A rule never
+// sliver's start to the end of any lease. The limits of the site apply, too. A rule never
 // refuses a shorter lease.
 //
 // A refusal has the text of the rule and the code REFUSED (7). The package reads files, and
@@ -27,6 +27,9 @@
 //     the slice: [Policy.For].
 //   - held resources: slivers count from the reservation to the release, and each decision
 //     reads them from the store's calendar: [Calendar.Held].
+//   - later ends: a lease or a reservation ends before the instant at which it would exceed a limit beside one that begins
+//     later. Limits that were lowered since end nothing: [Permit.Until].
+//   - key ahead: it limits what one user holds, in all slices, that has not begun: [Permit.WithinAhead].
 //   - leases: a rule limits them in addition to the site's limits, and never refuses a shorter
 //     lease: [Permit.Latest].
 package policy

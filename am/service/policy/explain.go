@@ -211,7 +211,7 @@ func (r *Rules) Full(user, slice urn.URN, current Held) string {
 			m.slice, m.project = unlimited, unlimited
 		}
 		if e := p.excess(&current, i, m, 1); e != nil {
-			return p.refuse(e, time.Time{}).Error()
+			return p.refuse(e, time.Time{}, time.Time{}).Error()
 		}
 	}
 	return ""

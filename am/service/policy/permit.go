@@ -108,8 +108,8 @@ func (p *Permit) CheckUser() error {
 func (p *Permit) HasQuotas() bool { return p != nil && p.rule.limits != noLimits }
 
 // Within returns an *am.Error with code Refused if the sum of added and what is held at some instant exceeds a
-// limit of the rule. The error names the worst instant unless it is now; its LongestEnd is the first one, if something may be
-// added before it. Within calls held only if the rule has limits, and returns its error.
+// limit of the rule. The error names the worst instant unless it is now, and the first one if added is within the limits until
+// then. Within calls held only if the rule has limits, and returns its error.
 func (p *Permit) Within(added Amount, held func(user, slice urn.URN) (*Timeline, error)) error {
 	if !p.HasQuotas() {
 		return nil
@@ -139,9 +139,7 @@ func (p *Permit) Within(added Amount, held func(user, slice urn.URN) (*Timeline,
 	if !at.After(t.now) {
 		at = time.Time{}
 	}
-	refused := p.refuse(worst, at)
-	refused.LongestEnd = first
-	return refused
+	return p.refuse(worst, at, first)
 }
 
 // Until returns until, or an earlier time if a limit of the rule is exceeded then because the hold h is prolonged. limit names the rule.
@@ -203,14 +201,18 @@ func (p *Permit) excess(current *Held, i int, m maxima, added int64) *excess {
 	return nil
 }
 
-// refuse returns the refusal of an excess at the time at; zero for now.
-func (p *Permit) refuse(e *excess, at time.Time) *am.Error {
+// refuse returns the refusal of an excess at the time at; zero for now. Until first, nothing is exceeded; zero if that is not
+// certain.
+func (p *Permit) refuse(e *excess, at, first time.Time) *am.Error {
 	remedy := "release some first"
 	switch left := e.most - e.has; {
 	case e.most == 0:
 		remedy = "it allows none"
 	case left > 0:
 		remedy = fmt.Sprintf("request at most %s, or release some first", count(left, e.unit))
+	}
+	if !first.IsZero() {
+		remedy += ", or set an end until " + display.Time(first)
 	}
 	if p.rule.says == "" {
 		remedy += "; operators set the limit in " + p.rule.file

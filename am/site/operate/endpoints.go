@@ -139,7 +139,7 @@ func (d *Operations) held(user, slice string) ([]byte, error) {
 	}
 	var h policy.Held
 	err = d.cfg.Store.Read(func(v *store.View) (err error) {
-		h, err = policy.Calendar(v.Calendar).Held(u, in, v.Now(), time.Time{}, v.Now())
+		h, err = policy.Calendar(v.Calendar).Held(u, in, v.Now(), v.Now().Add(time.Second), v.Now()) // now, without reservations ahead
 		return err
 	})
 	if err != nil {
