@@ -73,8 +73,8 @@ Methods of version 2 (--api-version 2, or a URL that ends in /am/2.0) concern wh
   DeleteSliver
   Shutdown
 
---start and --end reserve for later: Allocate and CreateSliver. Renew --end moves the end of
-a reservation that has not begun.
+--start and --end reserve for later: Allocate and CreateSliver. ListResources then says what
+is free in that time. Renew --end moves the end of a reservation that has not begun.
 
 For any other method, arguments are sent as given: as text or as a JSON value.
 
@@ -140,8 +140,8 @@ func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Raw, "raw", false, "print the XML of the answer unchanged")
 	fs.BoolVar(&o.JSON, "json", false, "print the whole answer as JSON")
 	fs.BoolVar(&o.URNs, "urns", false, "show URNs, and states in the words of the API")
-	fs.StringVar(&o.Start, "start", "", "reserve for later: the TIME of the start (option geni_start_time)")
-	fs.StringVar(&o.End, "end", "", "the TIME of the end (option geni_end_time); a duration counts from --start")
+	fs.StringVar(&o.Start, "start", "", "the TIME at which a reservation begins (option geni_start_time)")
+	fs.StringVar(&o.End, "end", "", "the TIME at which it ends (option geni_end_time); a duration counts from --start")
 	fs.BoolVar(&o.Wait, "wait", false, "wait until the nodes are in the resulting state")
 	fs.BoolVar(&o.Yes, "yes", false, "do not ask before Delete of a whole slice and Shutdown")
 	fs.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long to wait for the answer; if given, also the limit of --wait")

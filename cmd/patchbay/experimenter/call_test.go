@@ -2,6 +2,7 @@ package experimenter
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,6 +100,33 @@ func TestCallParametersByMethod(t *testing.T) {
 				t.Errorf("-want +got\n%s", d)
 			}
 		})
+	}
+
+	for _, c := range []struct{ line, start, end, want string }{
+		{"Allocate " + request, "2026-01-03 09:00", "+8h", "2026-01-03T09:00:00Z 2026-01-03T17:00:00Z"},
+		{"ListResources", "tomorrow 9:00", "", "2026-01-03T09:00:00Z <nil>"},
+		{"Renew 2h", "", "17:00", "<nil> 2026-01-02T17:00:00Z"},
+		{"Renew 2h", "+2h", "", "Renew has no --start"},
+		{"Status", "", "+2h", "Status has no --end"},
+		{"Allocate " + request, "soon", "", "--start: "},
+	} {
+		me, err := session.ReadCaller([]string{dir}, "s1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := strings.Fields(c.line)
+		r := callRequest{api: 3, method: f[0], args: f[1:], start: c.start, end: c.end, me: me, now: now, compile: asGiven}
+		params, err := r.params()
+		got := fmt.Sprint(err)
+		if err == nil {
+			options := params[len(params)-1].(xmlrpc.Struct)
+			start, _ := options.Get("geni_start_time")
+			end, _ := options.Get("geni_end_time")
+			got = fmt.Sprint(start, " ", end)
+		}
+		if !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s from %q until %q: %s, want %s", c.line, c.start, c.end, got, c.want)
+		}
 	}
 
 	for _, c := range []struct{ name, slice, line, option, want string }{

@@ -52,7 +52,7 @@ type shape struct {
 var shapes = map[int]map[string]shape{
 	3: {
 		"GetVersion":               {params: "O"},
-		"ListResources":            {params: "CO", format: true, options: "geni_available geni_compressed geni_rspec_version"},
+		"ListResources":            {params: "CO", format: true, options: "geni_available geni_compressed geni_end_time geni_rspec_version geni_start_time"},
 		"Describe":                 {params: "uCO", format: true, options: "geni_best_effort geni_compressed geni_rspec_version"},
 		"Allocate":                 {params: "sCrO", options: "geni_end_time geni_start_time geni_users patchbay_change patchbay_preview patchbay_provision_at_start"},
 		"Provision":                {params: "uCO", format: true, users: true, options: "geni_best_effort geni_end_time geni_rspec_version geni_users patchbay_provision_at_start"},
@@ -64,7 +64,7 @@ var shapes = map[int]map[string]shape{
 	},
 	2: {
 		"GetVersion":    {params: "O"},
-		"ListResources": {params: "CO", format: true, options: "geni_available geni_compressed geni_rspec_version geni_slice_urn"},
+		"ListResources": {params: "CO", format: true, options: "geni_available geni_compressed geni_end_time geni_rspec_version geni_slice_urn geni_start_time"},
 		"CreateSliver":  {params: "sCrkO", options: "geni_end_time geni_start_time"},
 		"SliverStatus":  {params: "sCO"},
 		"RenewSliver":   {params: "sCtO", options: "geni_extend_alap"},

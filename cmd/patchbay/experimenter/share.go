@@ -70,7 +70,7 @@ func (o *shareOptions) Run(ctx context.Context, c command.Console) error {
 	if hasNodes {
 		fmt.Fprintf(c.Out, "%s may use the slice %s, and has a login on its nodes.\n", o.partner, o.slice)
 	} else {
-		fmt.Fprintf(c.Out, "%s may use the slice %s. It has no nodes; repeat the command when it has some.\n", o.partner, o.slice)
+		fmt.Fprintf(c.Out, "%s may use the slice %s. It has no nodes yet; repeat the command when it has some.\n", o.partner, o.slice)
 	}
 	if isOfSite {
 		fmt.Fprintf(c.Out, "\n%s sees the nodes and the logins with:\n  %s\n", o.partner, display.CommandAt(s.Config.Origin.File, "status", "--user", o.partner))
@@ -149,11 +149,12 @@ func (s *opened) shareAtAuthority(ctx context.Context, name, partner string) (u 
 	return u, err
 }
 
-// addLogin creates the partner's account on all nodes of the slice, and waits until it exists.
+// addLogin creates the partner's account on all nodes of the slice, and waits until it exists. Nodes that begin later do not
+// count: hasNodes is false if there are no others.
 func addLogin(ctx context.Context, x *session.Slice, partner client.User) (hasNodes bool, err error) {
 	all := []string{x.Slice}
 	a, err := x.Describe(ctx)
-	if err != nil || len(a.Slivers) == 0 {
+	if err != nil || len(waiting(a.Slivers)) == len(a.Slivers) {
 		return false, err
 	}
 	if _, _, err := x.Client.PerformOperationalAction(ctx, all, x.Credentials, string(am.ActionUpdateUsers), client.Options{Users: []client.User{partner}}); err != nil {
