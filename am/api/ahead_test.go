@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -173,7 +174,27 @@ func TestRequestOfNITOS(t *testing.T) {
 
 // TestLeasesOfNodes reserves nodes of one request for different times.
 func TestLeasesOfNodes(t *testing.T) {
-	w := newWorld(t)
+	for rule, set := range map[string]setting{"without dry runs": {}, "with dry runs": {prober: onlyNow{meanwhile{func() {}}, t}}} {
+		t.Run(rule, func(t *testing.T) { leasesOfNodes(set.world(t)) })
+	}
+}
+
+// onlyNow is a provider that is never asked about what begins later.
+type onlyNow struct {
+	meanwhile
+	t *testing.T
+}
+
+func (p onlyNow) Probe(ctx context.Context, slivers, removed []am.Sliver, changed func(am.Sliver) bool) []*am.Error {
+	for i := range slivers {
+		if !slivers[i].Begins.IsZero() {
+			p.t.Errorf("%s begins at %s, and its provider is asked", slivers[i].ClientID, slivers[i].Begins)
+		}
+	}
+	return p.meanwhile.Probe(ctx, slivers, removed, changed)
+}
+
+func leasesOfNodes(w *world) {
 	at := func(d time.Duration) string { return FormatTime(w.clock().Add(d)) }
 	request := func(leases string, nodes ...string) string {
 		text := request(append([]string{leases}, nodes...)...)
