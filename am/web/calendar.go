@@ -62,10 +62,10 @@ func (x *calendarBody) Legend() []bar {
 	return list
 }
 
-// tick is a time on the axis. Minor ones are left out where there is little room.
+// tick is a time on the axis. Minor ones, and the text of one at the edge, are left out where there is little room.
 type tick struct {
-	X, Text string
-	IsMinor bool
+	X, Text         string
+	IsMinor, IsEdge bool
 }
 
 // calendarType is a type with what the picture shows. Bars are those of the row that counts what is free.
@@ -241,22 +241,28 @@ func (x *calendarBody) at(t time.Time) string {
 
 // addTicks chooses the times on the axis.
 func (x *calendarBody) addTicks() {
-	for _, s := range []struct{ days, step, major int }{{1, 2, 3}, {3, 6, 2}, {8, 24, 2}, {16, 48, 2}, {maxCalendarDays, 96, 2}} {
-		if x.Step == 0 && x.Days <= s.days {
-			x.Step = s.step
-			step, n := time.Duration(s.step)*time.Hour, 0
-			for t := x.From.Add(step - 1).Truncate(step); t.Before(x.Until); t = t.Add(step) {
-				text := t.Format("15:04")
-				if s.step >= 24 || t.Hour() == 0 {
-					text = t.Format("Mon 2 Jan")
-				}
-				if x.part(t) > 0.95 {
-					text = "" // it would be cut off
-				}
-				x.Ticks = append(x.Ticks, tick{x.at(t), text, n%s.major > 0})
-				n++
-			}
+	x.Step = 96
+	for _, s := range [][2]int{{16, 48}, {8, 24}, {3, 6}, {1, 2}} {
+		if x.Days <= s[0] {
+			x.Step = s[1]
 		}
+	}
+	step, major := time.Duration(x.Step)*time.Hour, 3*time.Duration(x.Step)*time.Hour
+	switch x.Step { // so that there is room for a date
+	case 2:
+		major = 8 * time.Hour
+	case 6:
+		major = 24 * time.Hour
+	}
+	for t := x.From.Add(step - 1).Truncate(step); t.Before(x.Until); t = t.Add(step) {
+		text := t.Format("15:04")
+		if t.Hour() == 0 {
+			text = t.Format("Mon 2 Jan")
+		}
+		if x.part(t) > 0.94 {
+			text = "" // it would be cut off
+		}
+		x.Ticks = append(x.Ticks, tick{x.at(t), text, !t.Equal(t.Truncate(major)), x.part(t) > 0.75})
 	}
 }
 

@@ -44,15 +44,15 @@ function localAxes() {
       for (const k in values) e.setAttribute(k, values[k]);
       return e;
     };
-    let n = 0;
+    const major = step === 2 ? 8 : step === 6 ? 24 : 3 * step;
     for (let t = Math.ceil(from / 900) * 900; t < until; t += 900) {
       const d = new Date(t * 1000), day = Math.floor(t / 86400 - d.getTimezoneOffset() / 1440), isMidnight = !d.getHours() && !d.getMinutes();
       if (step < 24 ? d.getMinutes() || d.getHours() % step : !isMidnight || day % (step / 24)) continue;
-      const x = 100 * (t - from) / (until - from) + "%", minor = step > 2 ? n++ % 2 : n++ % 3;
+      const x = 100 * (t - from) / (until - from) + "%", minor = step < 24 ? d.getHours() % major : day % (major / 24);
       add("line", {x1: x, x2: x, y1: 0, y2: "100%", class: minor ? "tick minor" : "tick"});
-      if (t - from > .95 * (until - from)) continue;
-      add("text", {x, dx: 3, y: 13, class: minor ? "minor" : ""}).textContent =
-        isMidnight ? d.toLocaleDateString([], {weekday: "short", day: "numeric", month: "short"}) : d.toLocaleTimeString([], {hour: "2-digit", minute: "2-digit", hour12: false});
+      if (t - from > .94 * (until - from)) continue;
+      add("text", {x, dx: 3, y: 13, class: minor || t - from > .75 * (until - from) ? "minor" : ""}).textContent =
+        isMidnight ? d.toLocaleDateString("en-GB", {weekday: "short", day: "numeric", month: "short"}).replace(",", "") : d.toLocaleTimeString([], {hour: "2-digit", minute: "2-digit", hour12: false});
     }
     c.querySelector("thead").append(row);
     const local = text => text.replace(/\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d UTC/g, at => localTime(new Date(at)));
