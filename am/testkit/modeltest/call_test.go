@@ -36,7 +36,7 @@ type unanswered bool
 // sliverReport is the description of a sliver in an answer.
 type sliverReport struct {
 	urn, client, state, allocation string
-	expires                        time.Time
+	expires, begins                time.Time
 	err                            string
 }
 
@@ -119,7 +119,8 @@ func (a answer) slivers() (all []sliverReport) {
 	text := func(v xmlrpc.Value, name string) string { s, _ := get(v, name).(string); return s }
 	for _, v := range list {
 		expires, _ := time.Parse(time.RFC3339, text(v, "geni_expires"))
-		all = append(all, sliverReport{text(v, "geni_sliver_urn"), text(v, "geni_client_id"), text(v, "geni_operational_status"), text(v, "geni_allocation_status"), expires, text(v, "geni_error")})
+		begins, _ := time.Parse(time.RFC3339, text(v, "geni_start_time"))
+		all = append(all, sliverReport{text(v, "geni_sliver_urn"), text(v, "geni_client_id"), text(v, "geni_operational_status"), text(v, "geni_allocation_status"), expires, begins, text(v, "geni_error")})
 	}
 	return all
 }

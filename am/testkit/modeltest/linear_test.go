@@ -16,6 +16,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"patchbay/am"
+	"patchbay/am/api/xmlrpc"
 	"patchbay/am/store"
 	"patchbay/am/testkit/require"
 	"patchbay/am/work"
@@ -59,8 +60,16 @@ func concurrentHistory(t *testing.T, seed uint64, callers, calls int) []porcupin
 				slice := fmt.Sprint("s", 1+r.IntN(3))
 				a := ask{version: 3, slice: slice, method: []string{"Allocate", "Allocate", "Allocate", "Describe", "Describe", "Describe", "Renew", "Renew", "Delete", "Delete", "Provision", "Shutdown", "Thaw", "Thaw"}[r.IntN(14)]}
 				a.time = began.Add(time.Duration(300+i*calls+n) * time.Second)
+				if isAhead := r.IntN(2) == 0; isAhead { // in slices of their own
+					a.slice = fmt.Sprint("ahead", 1+r.IntN(2))
+					if a.method == "Provision" {
+						a.method = "Renew"
+					}
+					a.start = aheadFrom.Add(time.Duration(r.IntN(3)) * time.Hour)
+					a.time = a.start.Add(time.Hour)
+				}
 				if a.method == "Allocate" {
-					a.change = r.IntN(2) == 0
+					a.change = a.start.IsZero() && r.IntN(2) == 0
 					for range 1 + r.IntN(2) {
 						x := askedNode{client: fmt.Sprintf("n%d-%d", r.IntN(6), len(a.nodes)), kind: []string{"raw-pc", "vm"}[r.IntN(2)]}
 						if r.IntN(3) == 0 {
@@ -100,7 +109,11 @@ func (s *site) one(a ask) (out done) {
 		}
 		return out
 	case "Allocate":
-		got = c.allocate(a.rspec(), opt("patchbay_change", a.change))
+		o := []xmlrpc.Member{opt("patchbay_change", a.change)}
+		if !a.start.IsZero() { // they provision themselves, so Renew moves their end
+			o = []xmlrpc.Member{opt("geni_start_time", stamp(a.start)), opt("geni_end_time", stamp(a.time)), opt("patchbay_provision_at_start", true)}
+		}
+		got = c.allocate(a.rspec(), o...)
 	case "Renew":
 		got = c.v3("Renew", nil, stamp(a.time), opts())
 	case "Shutdown":
@@ -121,7 +134,11 @@ func (s *site) one(a ask) (out done) {
 		where[is["sliver_id"]] = regexp.MustCompile(`[^+]*$`).FindString(is["component_id"])
 	}
 	for _, x := range got.slivers() {
-		out.slivers = append(out.slivers, part{urn: x.urn, client: x.client, component: where[x.urn], made: x.allocation == "geni_provisioned", linked: strings.Contains(got.manifest(), `<link client_id="of-`+x.client+`"`), expires: x.expires.Unix()})
+		from := int64(0)
+		if !x.begins.IsZero() {
+			from = x.begins.Unix()
+		}
+		out.slivers = append(out.slivers, part{from: from, urn: x.urn, client: x.client, component: where[x.urn], made: x.allocation == "geni_provisioned", linked: strings.Contains(got.manifest(), `<link client_id="of-`+x.client+`"`), expires: x.expires.Unix()})
 	}
 	return out
 }
@@ -142,8 +159,10 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 		operations += len(history)
 		for _, o := range history {
 			name := o.Input.(ask).method
-			if o.Input.(ask).change {
+			if a := o.Input.(ask); a.change {
 				name += " as a change"
+			} else if !a.start.IsZero() {
+				name += " ahead"
 			}
 			codes[fmt.Sprintf("%s %d", name, o.Output.(done).code)]++
 		}

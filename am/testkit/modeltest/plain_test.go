@@ -130,10 +130,10 @@ type ask struct {
 	named []string
 	// effort is geni_best_effort, alap is geni_extend_alap.
 	effort, alap bool
-	// time is the requested time of Renew; wish is the option geni_end_time.
-	time, wish time.Time
-	action     string
-	nodes      []askedNode
+	// time is the requested time of Renew; wish is the option geni_end_time, and start geni_start_time.
+	time, wish, start time.Time
+	action            string
+	nodes             []askedNode
 	// change is patchbay_change: the nodes that the slice has already are changed.
 	change bool
 }
@@ -168,6 +168,9 @@ func (a ask) String() string {
 	}
 	if !a.wish.IsZero() {
 		add("wish %v", a.wish.Sub(began))
+	}
+	if !a.start.IsZero() {
+		add("from %v", a.start.Sub(began))
 	}
 	if a.until.IsZero() || a.elsewhere {
 		add("without a right")

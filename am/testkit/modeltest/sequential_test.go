@@ -6,18 +6,23 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 
 	"patchbay/am"
 )
 
-// part is a sliver for the linearizability checker; expires is in seconds.
+// part is a sliver for the linearizability checker; from and expires are in seconds. If from is not 0, the sliver begins
+// then, after all slivers that have begun have ended.
 type part struct {
 	urn, client, component string
 	made, linked           bool
-	expires                int64
+	from, expires          int64
 }
+
+// aheadFrom is the first start of what is reserved ahead.
+var aheadFrom = began.Add(20 * 24 * time.Hour)
 
 // state is the site's state for the checker. It is immutable: each call makes a new
 // one. Its key contains all of it.
@@ -62,10 +67,43 @@ func (s *state) free() map[string]int {
 	}
 	for _, all := range s.slices {
 		for _, x := range all {
-			out[x.component]--
+			if x.from == 0 {
+				out[x.component]--
+			}
 		}
 	}
 	return out
+}
+
+// freeIn returns the slots of each component that are free from one time to another, at each full hour. Slivers that are shut
+// down have no end; they count if frozen is set.
+func (s *state) freeIn(from, until int64, frozen bool) map[string]int {
+	out := map[string]int{}
+	for c := range kinds {
+		out[c] = capacity(c)
+	}
+	for at := from; at < until; at += 3600 {
+		left := map[string]int{}
+		for name, all := range s.slices {
+			for _, x := range all {
+				if x.from > 0 && x.from <= at && at < x.expires || frozen && s.shut[name] {
+					left[x.component]++
+				}
+			}
+		}
+		for c := range kinds {
+			out[c] = min(out[c], capacity(c)-left[c])
+		}
+	}
+	return out
+}
+
+// isOverbooked reports whether slots are lacking at some time; for frozen see freeIn.
+func (s *state) isOverbooked(frozen bool) bool {
+	isNegative := func(free map[string]int) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(free)), func(n int) bool { return n < 0 })
+	}
+	return isNegative(s.free()) || isNegative(s.freeIn(aheadFrom.Unix(), aheadFrom.Unix()+4*3600, frozen))
 }
 
 // sequential is the model of a site with one caller at a time.
@@ -87,7 +125,7 @@ var sequential = porcupine.Model{
 		a, d := in.(ask), out.(done)
 		text := fmt.Sprintf("%s → %d", a, d.code)
 		for _, x := range d.slivers {
-			text += fmt.Sprintf(" %s@%s %.8s until %d", x.client, x.component, uuid(x.urn), x.expires)
+			text += fmt.Sprintf(" %s@%s %.8s from %d until %d", x.client, x.component, uuid(x.urn), x.from, x.expires)
 		}
 		return text
 	},
@@ -123,6 +161,9 @@ func (s *state) step(a ask, d done) (bool, *state) {
 	switch a.method {
 	case "Shutdown":
 		to.shut[a.slice] = true
+		if all[0].from > 0 { // what has not begun is released
+			delete(to.slices, a.slice)
+		}
 	case "Delete":
 		for _, x := range all {
 			if x.made {
@@ -136,6 +177,9 @@ func (s *state) step(a ask, d done) (bool, *state) {
 			all[i].expires = a.time.Unix()
 		}
 		to.slices[a.slice] = all
+		if slices.ContainsFunc(all, func(x part) bool { return x.expires <= x.from }) || to.isOverbooked(false) || d.code == am.Refused && to.isOverbooked(true) {
+			return d.code == am.BadArgs || d.code == am.Refused, s
+		}
 	case "Provision":
 		all = slices.Clone(all)
 		some := false
@@ -165,6 +209,9 @@ func (s *state) allocate(a ask, d done) (bool, *state) {
 		return slices.IndexFunc(s.slices[a.slice], func(x part) bool { return x.client == n.client })
 	}
 	added, r := a.nodes, room{free: s.free(), kind: kinds, cleaning: s.leaving}
+	if !a.start.IsZero() {
+		r = room{free: s.freeIn(a.start.Unix(), a.time.Unix(), true), kind: kinds}
+	}
 	var refusals []am.Code
 	if a.change {
 		var p plainSlice
@@ -188,6 +235,9 @@ func (s *state) allocate(a ask, d done) (bool, *state) {
 	to := s.copy()
 	list := slices.Clone(s.slices[a.slice])
 	for i, x := range d.slivers {
+		if !a.start.IsZero() && (x.from != a.start.Unix() || x.expires != a.time.Unix()) || a.start.IsZero() && x.from != 0 {
+			return false, s
+		}
 		if kinds[x.component] != a.nodes[i].kind || a.nodes[i].where != "" && a.nodes[i].where != x.component || x.client != a.nodes[i].client {
 			return false, s
 		}
@@ -199,19 +249,14 @@ func (s *state) allocate(a ask, d done) (bool, *state) {
 			}
 			continue
 		}
-		if to.free()[x.component] < 1 && to.leaving[x.component] > 0 {
+		if x.from == 0 && to.free()[x.component] < 1 && to.leaving[x.component] > 0 {
 			to.leaving[x.component]-- // a released sliver has been removed meanwhile
 		}
 		list = append(list, x)
 		to.slices[a.slice] = list
 	}
 	to.slices[a.slice] = list
-	for _, n := range to.free() {
-		if n < 0 {
-			return false, s
-		}
-	}
-	return true, to.seal()
+	return !to.isOverbooked(false), to.seal()
 }
 
 // sameParts reports whether two lists contain the same slivers.
