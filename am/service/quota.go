@@ -53,16 +53,16 @@ func (q *quotas) of(s *Service, v *store.View, x *am.Sliver) (u *userQuota, err 
 		return u, nil
 	}
 	u = &userQuota{permit: s.cfg.Policy.For(x.Creator, x.Slice), ahead: policy.AheadOf(x.Creator)}
+	calendar := policy.Calendar(func(f func(*am.Hold) bool) error {
+		return v.CalendarOf(time.Time{}, policy.Counts(x.Creator, x.Slice), f)
+	})
 	if u.permit.HasQuotas() {
-		calendar := policy.Calendar(func(f func(*am.Hold) bool) error {
-			return v.CalendarOf(time.Time{}, policy.Counts(x.Creator, x.Slice), f)
-		})
 		if u.held, err = calendar.Timeline(x.Creator, x.Slice, v.Now(), time.Time{}, v.Now()); err != nil {
 			return nil, err
 		}
 	}
 	if u.permit.LimitsAhead() {
-		if err = v.EachWaiting(func(h *am.Hold) bool { u.ahead.Add(h); return true }); err != nil {
+		if err = calendar(func(h *am.Hold) bool { u.ahead.Add(h); return true }); err != nil {
 			return nil, err
 		}
 	}
