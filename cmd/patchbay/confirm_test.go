@@ -80,6 +80,37 @@ func TestIrreversibleCommandsAskAtATerminal(t *testing.T) {
 	}
 }
 
+// TestRenewOverAsksAtATerminal checks that renew --over lists the reservations that it would release, and needs a yes.
+func TestRenewOverAsksAtATerminal(t *testing.T) {
+	dir := program.NewSite(t, []string{"user", "alice"})
+	program.RemoveSimulatedDelays(t, dir)
+	s := serve(t, dir)
+	file := filepath.Join(t.TempDir(), "pc1.xml")
+	program.Write(t, file, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web" component_id="urn:publicid:IDN+testbed.example.org+node+pc1" exclusive="true"/></rspec>`)
+	for _, times := range [][]string{{"--slice", "now", "--for", "2h"}, {"--slice", "later", "--at", "+3h", "--until", "+1h"}} {
+		if code, out := runCommand(t, append([]string{"up", file, "--url", s.url, "--config", dir}, times...)...); code != 0 {
+			t.Fatal(out)
+		}
+	}
+	const ask, released = "Release these reservations? [y/N]", "Released: later/web on pc1"
+	for _, c := range []struct {
+		rule, answer, end string
+		code              int
+		has               []string
+		lacks             string
+	}{
+		{"nothing in the way", "n", "150m", 0, []string{"The leases of 1 sliver"}, ask},
+		{"no", "n", "4h", 1, []string{"later/web on pc1 from ", ask, "nothing was changed"}, released},
+		{"yes", "y", "4h", 0, []string{ask, released, "The leases of 1 sliver"}, "nothing was changed"},
+	} {
+		code, out := runAtTerminal(t, c.answer, "renew", "now", "--for", c.end, "--over", "--config", dir)
+		if code != c.code || strings.Contains(out, c.lacks) {
+			t.Errorf("%s: exit status %d, want %d, and not %q in:\n%s", c.rule, code, c.code, c.lacks, out)
+		}
+		program.WantTexts(t, out, c.has...)
+	}
+}
+
 // TestVerbsAskAtATerminal checks that up asks before it changes nodes, and down before it
 // deletes them, and that neither does anything without a yes.
 func TestVerbsAskAtATerminal(t *testing.T) {
