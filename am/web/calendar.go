@@ -305,10 +305,8 @@ var kindTexts = map[string]string{"held": "in use", "ahead": "reserved", "cleani
 func (x *calendarBody) bars(t *service.CalendarType, c *service.CalendarComponent) (list []bar) {
 	gap := func(from, until time.Time) {
 		if b := x.newBar(from, until); b.end > b.begin {
-			if b.Href = x.startLink(t.Name, from, until); b.Href != "" {
-				b.Class, b.Label = "gap", fmt.Sprintf("%s: free %s", c.Name, x.span(from, until))
-				list = append(list, b)
-			}
+			b.Href, b.Class, b.Label = x.startLink(t.Name, from, until), "gap", fmt.Sprintf("%s: free %s", c.Name, x.span(from, until))
+			list = append(list, b)
 		}
 	}
 	free := x.From
@@ -364,7 +362,8 @@ func (x *calendarBody) span(from, until time.Time) (text string) {
 	return text + "until " + inUTC(until)
 }
 
-// startLink returns the URL of the form that starts an experiment in a free time; "" if it is too short, or nothing can begin then.
+// startLink returns the URL of the form that starts an experiment in a free time; "" if it is too short, nothing can begin then, or the
+// visitor is an operator, who starts nothing.
 func (x *calendarBody) startLink(typeName string, from, until time.Time) string {
 	start, v := from.Add(time.Minute-1).Truncate(time.Minute), url.Values{"type": {typeName}}
 	if x.AheadStep > 0 {
@@ -376,7 +375,7 @@ func (x *calendarBody) startLink(typeName string, from, until time.Time) string 
 	} else {
 		v.Set("begin", start.Format(inputTime))
 	}
-	if x.Lockdown != "" || isAhead && start.After(x.now.Add(x.AheadMax)) || until.Sub(start) < minGap {
+	if x.isOperator() || x.Lockdown != "" || isAhead && start.After(x.now.Add(x.AheadMax)) || until.Sub(start) < minGap {
 		return ""
 	}
 	end := until

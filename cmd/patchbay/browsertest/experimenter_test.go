@@ -133,4 +133,13 @@ func TestWebWithoutScript(t *testing.T) {
 	p.press("End experiment…")
 	p.press("Yes, end lab")
 	p.see("The experiment has ended.")
+	p.press("Calendar")
+	p.press("Later")
+	p.pressBar("pc1: free")
+	p.fill("Name", "course")
+	p.press("Start")
+	p.see("The nodes are reserved for you from")
+	p.press("Delete reservation…")
+	p.press("Yes, end course")
+	p.see("The experiment has ended.")
 }
