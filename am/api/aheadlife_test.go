@@ -161,9 +161,13 @@ func TestLifeOfReservations(t *testing.T) {
 			begin
 			alice Status s1 -> a:allocated "component pc1 is out of service"
 			alice Provision s1 -> UNAVAILABLE "out of service"
+			pass 40m
+			alice Status s1 -> a:allocated @+30m
+			pass 2h10m
+			alice Status s1 -> a:allocated @+10m
 			maintenance $open
 			begin
-			alice Status s1 -> a:allocated !"out of service" @+30m`},
+			alice Status s1 -> a:allocated !"out of service" @+10m`},
 		{"an unbound one waits if no equal one is free", unbound + `
 			maintenance $alldrained
 			pass 2h

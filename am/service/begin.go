@@ -63,6 +63,7 @@ func (s *Service) makeReady(v *store.View, m *lease.Mover, x *am.Sliver) (bool, 
 	if err != nil {
 		return false, err
 	}
+	x.Error = ""
 	return s.canBegin(v, x)
 }
 

@@ -119,8 +119,8 @@ func (n *endings) describe(v *store.View, slice urn.URN) (string, error) {
 	for _, x := range all {
 		if x.Status.Allocation != am.Unallocated { // not ended yet
 			over++
-			if x.Expires.After(end) {
-				end = x.Expires
+			if at := x.ReleaseTime(); at.After(end) {
+				end = at
 			}
 		}
 	}

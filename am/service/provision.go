@@ -147,7 +147,7 @@ func (s *Service) provision(v *store.View, cs *store.ChangeSet, x *am.Sliver, p 
 	if err := p.permit.CheckLife(now, x); err != nil {
 		return err
 	}
-	x.Status, x.Added = status, false
+	x.Status, x.Added, x.Error = status, false, ""
 	end := earliest(p.permit.First(now, x.Start(), s.leaseEnd(now, p.until, p.requested)))
 	if end.After(x.Ends) {
 		if end, _, err = s.limitEnd(v, cmp.Or(p.held, &quotas{}), x, end); err != nil {

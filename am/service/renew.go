@@ -131,12 +131,15 @@ func (s *Service) nextReservation(v *store.View, x *am.Sliver, at time.Time) (te
 }
 
 // setRenewable sets the latest end to which each lease can be renewed with a credential that ends at the given time. Slivers that
-// have not begun or are frozen get none.
+// have not begun or are frozen get none. The deadline of a sliver that is late is the one that it would get now.
 func (s *Service) setRenewable(v *store.View, all []Report, credential time.Time, permit *policy.Permit) error {
 	now := v.Now().UTC()
 	var held quotas
 	for i := range all {
 		x := &all[i].Sliver
+		if x.Waits() && now.After(x.Begins) { // it is late, and its deadline will move so far
+			x.Expires = earliest(x.Ends, x.Expires.Add(now.Sub(x.Begins)))
+		}
 		if x.Waits() || x.Frozen || x.Status.Allocation == am.Unallocated {
 			continue
 		}
