@@ -111,21 +111,21 @@ func (t *Timeline) Move(h *am.Hold, until time.Time) {
 	if !t.counts(h) {
 		return
 	}
-	t.split(from)
-	t.split(until)
-	for i := range t.instants {
-		if x := &t.instants[i]; !x.at.Before(from) && x.at.Before(until) {
-			t.add(x, h, sign)
-		}
+	i := t.split(from)
+	j := t.split(until)
+	for ; i < j; i++ {
+		t.add(&t.instants[i], h, sign)
 	}
 }
 
-// split makes the time at one of the instants, unless it is before all of them.
-func (t *Timeline) split(at time.Time) {
+// split makes the time at one of the instants, unless it is before all of them. It returns the index of the first instant that is
+// not earlier.
+func (t *Timeline) split(at time.Time) int {
 	i, found := slices.BinarySearchFunc(t.instants, at, func(x instant, at time.Time) int { return x.at.Compare(at) })
 	if i > 0 && !found {
 		x := t.instants[i-1]
 		x.at = at
 		t.instants = slices.Insert(t.instants, i, x)
 	}
+	return i
 }
