@@ -22,6 +22,9 @@
 //	held.go, newsliver.go      what the slice has already, and the new slivers
 //	setup.go, playbook.go      the steps of the slivers
 //	dryrun.go, inplace.go      the dry run, and changes of existing nodes
+//	ahead.go, begin.go         reservations that begin later, and their start
+//	beside.go, quota.go        until when slivers can stay, beside reservations and under quotas
+//	aheadlimit.go              limits of what has not begun
 //	notices.go, wishes.go      notices in the answer
 //	resolve.go, change.go      for methods that change slivers: which ones a call names, and the
 //	                           change of all of them or none
@@ -42,6 +45,10 @@
 //     nothing has changed on which they rest: [patchbay/am/store.Store.CommitFor].
 //   - SSH keys: a slice has at most 4 MiB of them, because every record and manifest repeats them:
 //     [maxKeyBytes].
+//   - reservations that begin later: one site has at most 20,000 slivers that have not begun, and a project as many as the
+//     configuration says, because decisions read all of them: [maxAhead].
+//   - quotas and later ends: the rule is that of the user who reserved the sliver, who may be another than the
+//     caller. All slivers of a call count together: [Service.limitEnd].
 //   - repeated renewals: the journal joins them in one entry with a count; the audit has a line
 //     for each: [joinRepeated].
 //   - new inventory with less capacity than slivers use: the slivers stay, and their components
