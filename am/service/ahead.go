@@ -49,6 +49,9 @@ func (a *attempt) newWindow(now, start, requested time.Time) (window, error) {
 		return w, am.Errorf(am.BadArgs, "geni_end_time %s is not after geni_start_time %s", requested.Format(time.RFC3339), start.Format(time.RFC3339)).With(am.OutOfRange)
 	}
 	w.until = earliest(a.permit.First(w.from, w.from, a.leaseEnd(w.from, a.until, requested)))
+	if requested.IsZero() && !w.isAhead && !a.cutEnd.IsZero() && a.cutEnd.Before(w.until) {
+		w.until, w.requested, w.capped = a.cutEnd, a.cutEnd, "a reservation that begins then"
+	}
 	if w.isAhead && !requested.IsZero() && w.until.Before(requested) {
 		w.capped = "the limits of this aggregate or its policy"
 		if w.until.Equal(earliest(a.until)) {

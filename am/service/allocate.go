@@ -81,6 +81,7 @@ type attempt struct {
 	avoid []urn.URN
 
 	until    time.Time      // the end of the credential
+	cutEnd   time.Time      // the latest end of a request for now without an end, see findRoom; zero for none
 	window   window         // of the request, from the first start to the last end
 	windows  []window       // of each node, in the order of the request; nil if all have that of the request
 	permit   *policy.Permit // the policy's limits for the caller
@@ -180,15 +181,21 @@ func (a *attempt) outcome() (out Outcome, err error) {
 }
 
 // reserve binds the nodes and commits the reservation. If components in use may be the reason
-// for a refusal, it releases the slivers whose lease has ended, and tries once more.
+// for a refusal, it releases the slivers whose lease has ended, and tries once more. A request for now without an end is
+// tried with an earlier one, if there is room until then.
 func (a *attempt) reserve(ctx context.Context) error {
 	if a.emptySite {
 		return a.bindEmptySite()
 	}
-	try := func() error {
-		err := a.commitReservation(ctx)
-		if err != nil && mayBeInUse(err) && a.endLeases(ctx) {
+	try := func() (err error) {
+		for range maxCuts {
 			err = a.commitReservation(ctx)
+			if err != nil && mayBeInUse(err) && a.endLeases(ctx) {
+				err = a.commitReservation(ctx)
+			}
+			if refusal := unsatisfied(err); refusal == nil || !a.findRoom(refusal) {
+				break
+			}
 		}
 		return err
 	}
@@ -198,10 +205,7 @@ func (a *attempt) reserve(ctx context.Context) error {
 	return a.memory.inTurn(ctx, a.grant.Caller().Key(), true, try) // or large requests would take all processors
 }
 
-func mayBeInUse(err error) bool {
-	_, unsatisfied := errors.AsType[*binder.UnsatisfiedError](err)
-	return unsatisfied || am.CodeOf(err) == am.Refused
-}
+func mayBeInUse(err error) bool { return unsatisfied(err) != nil || am.CodeOf(err) == am.Refused }
 
 // endLeases releases the slivers whose leases have ended, and reports whether there were any.
 func (s *Service) endLeases(ctx context.Context) bool {
@@ -408,6 +412,32 @@ func (a *attempt) bindNodes(held *sliceContent, now time.Time, calendar func(con
 	if err := held.checkClientIDs(a.clientIDs); err != nil {
 		return err
 	}
+	if err := a.bindWithin(held, now, calendar); err != nil {
+		return err
+	}
+	a.slivers = newSlivers(a.inventory, a.slice, a.binding.Nodes, held.live, held.kept)
+	a.kept, a.others = held.kept, held.live
+	for i, b := range a.binding.Nodes {
+		x := &a.slivers[i]
+		if held.kept[b.Node.ClientID] != nil {
+			x.Interfaces, x.CopiedLinks = nameInterfaces(a.inventory, b.Interfaces), nil
+		} else {
+			x.Added = len(held.kept) > 0
+		}
+		x.Ordinal, x.SetupLimit = i, a.request.SetupLimit
+		if x.System, x.Number = b.Node.Origin.ID, b.Node.Origin.Ordinal; x.System == "" {
+			x.Number = i
+		}
+	}
+	setCopiedLinks(a.clientIDs, a.slivers)
+	err = a.planSetup(a.request, a.document.ID, a.binding.Nodes, held.live, a.slivers, held.kept)
+	_, probed := a.probed()
+	a.mustProbe = err == nil && a.cfg.Prober != nil && slices.ContainsFunc(probed, func(x am.Sliver) bool { return a.cfg.Prober.WantsProbe(x.Component) })
+	return err
+}
+
+// bindWithin sets a.binding, if the policy allows it. calendar is that of bindNodes.
+func (a *attempt) bindWithin(held *sliceContent, now time.Time, calendar func(concerns func(*am.Hold) bool) policy.Calendar) (err error) {
 	inUse := func(user, slice urn.URN) (*policy.Timeline, error) {
 		return calendar(policy.Counts(user, slice)).Timeline(user, slice, a.window.from, a.window.until, now)
 	}
@@ -435,25 +465,7 @@ func (a *attempt) bindNodes(held *sliceContent, now time.Time, calendar func(con
 	if err := a.permit.Within(policy.Amount{Cores: added.Cores, Disk: added.Disk}, inUse); err != nil {
 		return err
 	}
-	a.slivers = newSlivers(a.inventory, a.slice, a.binding.Nodes, held.live, held.kept)
-	a.kept, a.others = held.kept, held.live
-	for i, b := range a.binding.Nodes {
-		x := &a.slivers[i]
-		if held.kept[b.Node.ClientID] != nil {
-			x.Interfaces, x.CopiedLinks = nameInterfaces(a.inventory, b.Interfaces), nil
-		} else {
-			x.Added = len(held.kept) > 0
-		}
-		x.Ordinal, x.SetupLimit = i, a.request.SetupLimit
-		if x.System, x.Number = b.Node.Origin.ID, b.Node.Origin.Ordinal; x.System == "" {
-			x.Number = i
-		}
-	}
-	setCopiedLinks(a.clientIDs, a.slivers)
-	err = a.planSetup(a.request, a.document.ID, a.binding.Nodes, held.live, a.slivers, held.kept)
-	_, probed := a.probed()
-	a.mustProbe = err == nil && a.cfg.Prober != nil && slices.ContainsFunc(probed, func(x am.Sliver) bool { return a.cfg.Prober.WantsProbe(x.Component) })
-	return err
+	return nil
 }
 
 // setLease sets the lease of a sliver that is reserved but not provisioned. It fails

@@ -25,6 +25,7 @@
 //	ahead.go, begin.go         reservations that begin later, and their start
 //	beside.go, quota.go        until when slivers can stay, beside reservations and under quotas
 //	aheadlimit.go              limits of what has not begun
+//	search.go                  when there is room for a refused request
 //	notices.go, wishes.go      notices in the answer
 //	resolve.go, change.go      for methods that change slivers: which ones a call names, and the
 //	                           change of all of them or none
@@ -35,6 +36,8 @@
 //
 //   - memory of parsed requests: all callers share one budget, and one caller gets a part of it.
 //     A call that would exceed either gets SERVERBUSY before anything changes: [Memory].
+//   - refused requests: the ends of what is held are tried as starts, first by counts, since a site may hold thousands. The
+//     search is outside of the commit, one at a time, and limited in time: [search].
 //   - templates: they are compiled outside of the decision, for the slice's revision; if another call
 //     changes the slice, they are compiled again, so that names are numbered on: [attempt.expand].
 //   - templates that deploy nothing: the document is kept with the slice, without slivers, until the

@@ -131,17 +131,18 @@ const NITOS = "nitos"
 
 // Service implements the methods of the AM API. Its methods may be called concurrently.
 type Service struct {
-	cfg      Config
-	memory   *Memory
-	offer    atomic.Pointer[offer]
-	plan     atomic.Pointer[maintenance.Plan] // see SetPlan
-	resumed  atomic.Pointer[time.Time]        // when the service began, or the last lockdown ended
-	shown    atomic.Pointer[availability]
-	showing  sync.Mutex // held while shown is replaced
-	endings  endings
-	free     freeCache
-	waiting  atomic.Pointer[heldNames] // see waitingNames
-	calendar calendarCache
+	cfg       Config
+	memory    *Memory
+	offer     atomic.Pointer[offer]
+	plan      atomic.Pointer[maintenance.Plan] // see SetPlan
+	resumed   atomic.Pointer[time.Time]        // when the service began, or the last lockdown ended
+	shown     atomic.Pointer[availability]
+	showing   sync.Mutex // held while shown is replaced
+	endings   endings
+	free      freeCache
+	waiting   atomic.Pointer[heldNames] // see waitingNames
+	calendar  calendarCache
+	searching sync.Mutex // held by findRoom
 }
 
 // New returns a Service for the opened store and the inventory of c.

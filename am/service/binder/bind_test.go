@@ -356,7 +356,7 @@ func TestRefusalHasTheLine(t *testing.T) {
 		{"of nothing that has none", []Reason{{Kind: "node", ClientID: "a", Text: "gone"}}, `node "a": gone`},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			if got := (&UnsatisfiedError{tt.reasons}).Error(); got != tt.want {
+			if got := (&UnsatisfiedError{Reasons: tt.reasons}).Error(); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})

@@ -525,6 +525,32 @@ func (m *calendarModel) checkBegin(t *rapid.T, x am.Sliver) (want bool) {
 	return want
 }
 
+// checkCounter checks that a Counter finds the first start at which the request r binds, and excludes no end until which it binds.
+// It reports whether the Counter excludes the end of a hold.
+func (m *calendarModel) checkCounter(t *rapid.T, r *Request, length time.Duration) (excludes bool) {
+	var holds []am.Hold
+	if err := m.x.view().Calendar(func(h *am.Hold) bool { holds = append(holds, *h); return true }); err != nil {
+		t.Fatal(err)
+	}
+	k := m.x.view().NewCounter(r, holds)
+	binds := func(from, until time.Time) bool { _, err := Bind(r, from, until, m.x.view()); return err == nil }
+	starts := k.Starts(m.now, length, 1000)
+	first := slices.IndexFunc(starts, func(at time.Time) bool { return binds(at, at.Add(length)) })
+	for _, h := range holds {
+		at := h.End(m.now)
+		excludes = excludes || at.After(m.now) && !slices.ContainsFunc(starts, at.Equal)
+		isFound := first >= 0 && !starts[first].After(at)
+		if at.After(m.now) && !isFound && binds(at, at.Add(length)) && !binds(m.now, m.now.Add(length)) {
+			t.Fatalf("the request has room from %s for %s, but the counter excludes this start", at, length)
+		}
+	}
+	latest := k.LatestEnd(m.now, m.now.Add(length))
+	if end := latest.Add(1); end.Before(m.now.Add(length)) && binds(m.now, end) {
+		t.Fatalf("the request has room from %s until %s, but the counter excludes ends after %s", m.now, end, latest)
+	}
+	return excludes
+}
+
 // TestCalendarModel binds random requests for random intervals, beside a plain list of slivers. At
 // no instant does a resource have two owners or is over-booked. A request binds if it fits at each
 // instant of its interval. RAPID_CHECKS is the number of histories.
@@ -548,7 +574,7 @@ func TestCalendarModel(t *testing.T) {
 		nodes = append(nodes, n)
 	}
 	bound, later, refused, alone := 0, 0, 0, 0
-	stays, cut, starts, delayed := 0, 0, 0, 0
+	stays, cut, starts, delayed, excluded := 0, 0, 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		m := &calendarModel{lives: newLives(sites[0]), of: map[string]int{}, largest: largest, pool: nodes}
 		m.x.from = map[string]time.Time{}
@@ -603,6 +629,12 @@ func TestCalendarModel(t *testing.T) {
 					t.Fatalf("%d kbit/s from %s until %s fit by the model: %v, but %v", capacity, from, until, want, err)
 				}
 			},
+			"search": func(t *rapid.T) {
+				r := &Request{Request: m.drawRequest(t), Slice: slice(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "slice"))}
+				if m.checkCounter(t, r, time.Duration(rapid.IntRange(1, 5).Draw(t, "hours"))*time.Hour) {
+					excluded++
+				}
+			},
 			"stay or begin": func(t *rapid.T) {
 				x, ok := m.pick(t)
 				from := m.x.from[x.URN.Key()]
@@ -626,8 +658,8 @@ func TestCalendarModel(t *testing.T) {
 		}))
 	})
 	t.Logf("%d requests bound, %d of them for later; %d refused; %d of one node", bound, later, refused, alone)
-	t.Logf("%d could stay longer, %d of them only until a reservation; of %d starts, %d were late", stays, cut, starts, delayed)
-	if later == 0 || bound == later || refused == 0 || alone == 0 || cut == 0 || cut == stays || starts > 50 && (delayed == 0 || delayed == starts) {
+	t.Logf("%d could stay longer, %d of them only until a reservation; of %d starts, %d were late; %d searches excluded some", stays, cut, starts, delayed, excluded)
+	if later == 0 || bound == later || refused == 0 || alone == 0 || excluded == 0 || cut == 0 || cut == stays || starts > 50 && (delayed == 0 || delayed == starts) {
 		t.Error("the histories are one-sided")
 	}
 }

@@ -85,6 +85,8 @@
 //     would refuse requests for which there is room: [peaks].
 //   - tags and public addresses: one is free only if no sliver holds it at any time in the
 //     interval, because a link or node keeps its own for the whole lease: [pool].
+//   - searches for a time with room: counts of the slivers that fit exclude most times, because to bind the request at each
+//     takes too long: [Counter].
 //   - nodes without room: other nodes move, so that a request is not refused only because of its
 //     order. The number of steps is limited, because requests may be hostile: [placement],
 //     [maxSteps].

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"patchbay/am"
 	"patchbay/am/display"
@@ -16,6 +17,9 @@ type UnsatisfiedError struct {
 	// Reasons has a reason for each refused node or link, permanent reasons before temporary
 	// ones. The code of Reasons[0] is the code of the whole request.
 	Reasons []Reason
+	// FirstStart and LongestEnd are those of am.Error, and Windows is a text about them.
+	FirstStart, LongestEnd time.Time
+	Windows                string
 }
 
 // Reason is the reason why a node cannot be bound, or why a link cannot be created.
@@ -93,12 +97,15 @@ func (e *UnsatisfiedError) Error() string {
 		b.WriteString(places(lines[k]) + Together(k.kind, names[k]) + ": " + k.text)
 		left[k.kind] -= len(names[k])
 	}
+	if e.Windows != "" {
+		b.WriteString("; " + e.Windows)
+	}
 	return b.String()
 }
 
 // Unwrap returns an *am.Error.
 func (e *UnsatisfiedError) Unwrap() error {
-	return am.Errorf(e.Reasons[0].Code, "%s", e.Error()).With(e.Reasons[0].detail())
+	return &am.Error{Code: e.Reasons[0].Code, Detail: e.Reasons[0].detail(), Msg: e.Error(), FirstStart: e.FirstStart, LongestEnd: e.LongestEnd}
 }
 
 func places(lines []int) string {
@@ -131,7 +138,7 @@ func Together(kind string, clientIDs []string) string {
 // Unsatisfied returns an error for reasons; there must be at least one.
 func Unsatisfied(reasons []Reason) *UnsatisfiedError {
 	sortReasons(reasons)
-	return &UnsatisfiedError{reasons}
+	return &UnsatisfiedError{Reasons: reasons}
 }
 
 // codeOrder is the order of reasons by their codes. Mistakes that waiting does not solve come

@@ -1,0 +1,119 @@
+package api
+
+import (
+	"testing"
+	"time"
+
+	"patchbay/am/service"
+)
+
+// TestStoriesOfRefusals asks a site of two nodes and a host when there is room, and then asks for just that.
+func TestStoriesOfRefusals(t *testing.T) {
+	const site = `
+provider: simulated
+images: [{name: debian}]
+sliver_types: [{name: raw-pc, images: [debian], default_image: debian}, {name: vm, images: [debian], default_image: debian}]
+default_sliver_type: raw-pc
+links: [{name: core}]
+vlans: [100]
+public_addresses: [192.0.2.1]
+components:
+  - {names: pc1..pc2, exclusive: true, sliver_types: [raw-pc], interfaces: [{name: eth1, link: core}]}
+  - {names: h1..h2, exclusive: false, sliver_types: [vm], capacity: {slots: 2}, interfaces: [{name: eth1, link: core}]}
+`
+	linked := `<node client_id="l" exclusive="false"><sliver_type name="vm"/><interface client_id="l:0"/></node><node client_id="m" exclusive="true"><interface client_id="m:0"/></node>
+		<link client_id="wire"><interface_ref client_id="l:0"/><interface_ref client_id="m:0"/></link>`
+	public := `<node client_id="p" exclusive="false"><sliver_type name="vm"/><emulab:routable_control_ip xmlns:emulab="http://www.protogeni.net/resources/rspec/ext/emulab/1"/></node>`
+	off, steps := service.DefaultLeases, service.DefaultLeases
+	off.AheadMax, steps.AheadStep = 0, 30*time.Minute
+	const first, longest = "value.patchbay_first_start=<string>", "value.patchbay_longest_end=<string>"
+	for _, tt := range []struct {
+		rule   string
+		leases service.Leases
+		story  string
+	}{
+		{"when leases end", service.Leases{}, `
+			alice Allocate s1 a@pc1 b@pc2 geni_end_time=+5h
+			bob Allocate s2 x geni_end_time=+3h -> TOOBIG ` + first + `+5h !"patchbay_longest_end" "has room from"
+			bob Allocate s2 x geni_start_time=+4h geni_end_time=+6h -> TOOBIG ` + first + `+5h
+			bob Allocate s2 x geni_start_time=+5h geni_end_time=+8h`},
+		{"before a reservation, and after it", service.Leases{}, `
+			alice Allocate s1 a@pc1 b@pc2 geni_start_time=+4h geni_end_time=+6h
+			bob Allocate s2 x geni_end_time=+8h -> TOOBIG ` + first + `+6h ` + longest + `+4h "if it begins now"
+			bob Allocate s2 x geni_start_time=+6h geni_end_time=+14h
+			bob Allocate s2 y geni_end_time=+4h`},
+		{"a request with a start", service.Leases{}, `
+			alice Allocate s1 a@pc1 b@pc2 geni_start_time=+4h geni_end_time=+6h
+			bob Allocate s2 x geni_start_time=+2h geni_end_time=+5h -> TOOBIG ` + first + `+6h ` + longest + `+4h "if it begins at"
+			bob Allocate s2 x geni_start_time=+6h geni_end_time=+9h
+			bob Allocate s2 y geni_start_time=+2h geni_end_time=+4h`},
+		{"without an end, a request for now is cut", service.Leases{}, `
+			alice Allocate s1 a@pc1 b@pc2 geni_start_time=+4h geni_end_time=+6h
+			bob Allocate s2 x -> "a reservation that begins then"
+			bob Provision s2 -> @+4h`},
+		{"but gets an hour at least", service.Leases{}, `
+			alice Allocate s1 a@pc1 b@pc2 geni_start_time=+30m geni_end_time=+6h
+			bob Allocate s2 x -> TOOBIG ` + first + `+6h !"patchbay_longest_end"`},
+		{"version 2 is cut, too", service.Leases{}, `
+			alice Allocate s1 a@pc1 b@pc2 geni_start_time=+4h geni_end_time=+6h
+			bob CreateSliver s2 x
+			bob SliverStatus s2 -> @+4h`},
+		{"the end is that of the whole request", service.Leases{}, `
+			alice Allocate s1 a@pc1 geni_start_time=+4h geni_end_time=+6h
+			alice Allocate s1 b@pc2 geni_start_time=+5h geni_end_time=+7h
+			bob Allocate s2 x y
+			bob Provision s2 -> x@+4h y@+4h`},
+		{"a gap that is too short", service.Leases{}, `
+			alice Allocate s1 a@pc1 b@pc2 geni_start_time=+4h geni_end_time=+6h
+			alice Allocate s1 c@pc1 d@pc2 geni_start_time=+7h geni_end_time=+9h
+			bob Allocate s2 x geni_start_time=+4h geni_end_time=+6h -> TOOBIG ` + first + `+9h !"patchbay_longest_end"
+			bob Allocate s2 x geni_start_time=+5h geni_end_time=+6h -> TOOBIG ` + first + `+6h`},
+		{"a named component", service.Leases{}, `
+			alice Allocate s1 a@pc1 geni_end_time=+5h
+			bob Allocate s2 x@pc1 geni_end_time=+3h -> TOOBIG ` + first + `+5h`},
+		{"a host", service.Leases{}, `
+			alice Allocate s1 a:vm b:vm c:vm geni_end_time=+5h
+			alice Allocate s1 d:vm geni_end_time=+4h
+			bob Allocate s2 x:vm geni_end_time=+3h -> TOOBIG ` + first + `+4h
+			bob Allocate s2 x:vm y:vm geni_end_time=+3h -> TOOBIG ` + first + `+5h
+			bob Allocate s2 x:vm geni_start_time=+4h geni_end_time=+7h`},
+		{"a tag", service.Leases{}, `
+			alice Allocate s1 $linked geni_start_time=+2h geni_end_time=+5h
+			bob Allocate s2 $linked geni_end_time=+3h -> VLAN_UNAVAILABLE|TOOBIG ` + first + `+5h ` + longest + `+2h
+			bob Allocate s2 $linked geni_start_time=+5h geni_end_time=+8h`},
+		{"a public address", service.Leases{}, `
+			alice Allocate s1 $public geni_end_time=+5h
+			bob Allocate s2 $public geni_end_time=+3h -> TOOBIG ` + first + `+5h`},
+		{"what never has room", service.Leases{}, `
+			alice Allocate s1 a@pc1 geni_end_time=+5h
+			bob Allocate s2 x y z -> TOOBIG !"patchbay_first_start" !"has room from"`},
+		{"a site without reservations ahead", off, `
+			alice Allocate s1 a@pc1 b@pc2 geni_end_time=+5h
+			bob Allocate s2 x geni_end_time=+3h -> TOOBIG !"patchbay_first_start"`},
+		{"a start is a multiple of the step", steps, `
+			alice Allocate s1 a@pc1 b@pc2 geni_end_time=+5h
+			bob Allocate s2 x geni_end_time=+3h -> TOOBIG ` + first + `$step
+			bob Allocate s2 x geni_start_time=$step`},
+		{"the credential ends before", service.Leases{}, `
+			bob owns s3 4h
+			alice Allocate s1 a@pc1 b@pc2 geni_end_time=+5h
+			bob Allocate s3 x geni_end_time=+3h -> TOOBIG !"patchbay_first_start"`},
+		{"after cleaning", service.Leases{}, `
+			alice Allocate s1 a@pc1 b@pc2 geni_end_time=+5h
+			alice Provision s1
+			settle
+			alice Delete s1
+			bob Allocate s2 x -> BUSY|TOOBIG ` + first + `+1h
+			bob Allocate s2 x geni_start_time=+1h`},
+		{"in a preview", service.Leases{}, `
+			alice Allocate s1 a@pc1 b@pc2 geni_start_time=+4h geni_end_time=+6h
+			bob Allocate s2 x patchbay_preview= -> "a reservation that begins then"
+			bob Allocate s2 x geni_end_time=+5h patchbay_preview= -> TOOBIG ` + longest + `+4h`},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			w := setting{inventory: site, leases: tt.leases}.world(t, "linked", linked, "public", public)
+			w.texts["$step"] = FormatTime(w.clock().Add(5*time.Hour + 30*time.Minute - 1).Truncate(30 * time.Minute))
+			w.play("alice owns s1 240h\nbob owns s2 240h\n" + tt.story)
+		})
+	}
+}
