@@ -172,9 +172,10 @@ func (q *request) decoder(path string, body []byte) (*json.Decoder, error) {
 	return nil, fmt.Errorf("%s %s: %d: %.500s", method, path, resp.StatusCode, text)
 }
 
-// optionTexts replace what refusals say of the options of commands.
+// optionTexts replace what refusals say of the options of commands and of calls.
 var optionTexts = strings.NewReplacer("; for a note: --reason", "", "release it with --frozen", "release it with what is kept for inspection",
-	"release it with --over", overText, "plan it nevertheless with --over", overText)
+	"release it with --over", overText, "plan it nevertheless with --over", overText,
+	" (geni_start_time)", "", " (geni_end_time)", "")
 
 // overText is what a refusal says instead of the option --over; the form then has the box.
 const overText = "to go on, tick \"over reservations\""

@@ -488,7 +488,7 @@ func (q *request) startExperiment(f startForm, check *checkBody) (*opened, error
 	_, reply, err := o.Client.Allocate(q.r.Context(), o.Slice, o.Credentials, string(check.Request), options)
 	switch _, isRefused := errors.AsType[*am.Error](err); {
 	case isRefused && am.CodeOf(err) == am.TooBig:
-		check.Reason = cmp.Or(check.Reason, check.ofSource(reply.Output))
+		check.Reason = cmp.Or(check.Reason, check.ofSource(optionTexts.Replace(reply.Output)))
 		check.FirstStart, check.LongestEnd = reply.FirstStart, reply.LongestEnd
 		if options.AtStart {
 			return nil, badRequest("The request does not fit then; see below.")
