@@ -1,8 +1,11 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 )
 
 // BenchmarkAdvertisementAfterAChange measures the first ListResources after a change.
@@ -26,5 +29,44 @@ components: [{names: pc1..pc%d, exclusive: true, sliver_types: [raw-pc], hardwar
 				}
 			})
 		}
+	}
+}
+
+// TestBodiesOfWindowsAreUsedAgain asks for windows of a site, one after the other; each row says whether the body is the one of
+// the first call.
+func TestBodiesOfWindowsAreUsedAgain(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice").own("s1", 240*time.Hour)
+	get := func(f form, hours int) *byte {
+		t.Helper()
+		start := began.Add(time.Duration(hours) * time.Hour)
+		body, err := s.api.windowAdvertisement(t.Context(), f, start, start.Add(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &body[0]
+	}
+	first := get(form{}, 2)
+	for _, tt := range []struct {
+		rule string
+		do   func()
+		want bool
+	}{
+		{"the same window", func() {}, true},
+		{"after another one", func() { get(form{}, 3) }, true},
+		{"after two others", func() { get(form{}, 3); get(form{free: true}, 2) }, false},
+		{"after a change", func() { alice.call("Allocate", alice.slice, creds(alice.cred), request(node("a")), opts()) }, false},
+		{"after a minute", func() { s.pass(windowAge) }, false},
+	} {
+		if tt.do(); (get(form{}, 2) == first) != tt.want {
+			t.Errorf("%s: used again is %v", tt.rule, !tt.want)
+		}
+		first = get(form{}, 2)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.api.windows.making <- struct{}{} // another call makes one
+	if _, err := s.api.windowAdvertisement(ctx, form{}, began, began.Add(time.Hour)); !errors.Is(err, context.Canceled) {
+		t.Errorf("a call whose client has gone waits: %v", err)
 	}
 }

@@ -48,7 +48,7 @@ func (a *attempt) setWindows(now time.Time) (err error) {
 
 // leaseWindow returns the window of the nodes that refer to the lease l.
 func (a *attempt) leaseWindow(now time.Time, l *rspec.Lease) (window, error) {
-	name := fmt.Sprintf("line %d: the lease %q", l.Line, l.Name)
+	name := fmt.Sprintf("line %d: the lease %.80q", l.Line, l.Name)
 	o := a.options
 	if !o.StartTime.IsZero() && !o.StartTime.Equal(l.From) || !o.EndTime.IsZero() && !o.EndTime.Equal(l.Until) {
 		return window{}, am.Errorf(am.BadArgs, "%s is from %s until %s, and the options of the call have other times; leave out geni_start_time and geni_end_time", name, l.From.Format(time.RFC3339), l.Until.Format(time.RFC3339))
