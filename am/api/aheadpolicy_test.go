@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,4 +138,27 @@ func TestASiteLimitsWhatHasNotBegun(t *testing.T) {
 		alice Allocate s1 a geni_start_time=+10h -> TOOBIG "20001 slivers that have not begun; an aggregate allows 20000"
 		alice Allocate s1 a
 	`)
+}
+
+// TestJournalOfReservationsAhead checks the events in the journal, from which use is counted.
+func TestJournalOfReservationsAhead(t *testing.T) {
+	for _, tt := range []struct{ rule, story, want string }{
+		{"not used", "alice Allocate s1 a geni_start_time=+2h geni_end_time=+5h\npass 2h\nbegin\npass 31m\nexpire", "Allocate begins no_show"},
+		{"used", "alice Allocate s1 a geni_start_time=+2h geni_end_time=+5h\npass 2h\nbegin\nalice Provision s1", "Allocate begins Provision"},
+		{"Provision is faster than the start", "alice Allocate s1 a geni_start_time=+2h geni_end_time=+5h\npass 2h\nalice Provision s1", "Allocate begins Provision"},
+		{"provisioned at the start", "alice Allocate s1 a geni_start_time=+2h\nalice Provision s1 patchbay_provision_at_start=true\npass 2h\nbegin", "Allocate Provision at the start Provision begins"},
+		{"by version 2", "alice CreateSliver s1 a geni_start_time=+2h\npass 2h\nbegin", "Allocate Provision begins"},
+		{"deleted before", "alice CreateSliver s1 a geni_start_time=+2h\nalice Delete s1", "Allocate Delete"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			w := newWorld(t).play("alice owns s1 5d\n" + tt.story)
+			var events []string
+			err := w.store.Read(func(v *store.View) error {
+				return v.Journal(func(e am.JournalEntry) bool { events = append(events, e.Event); return true })
+			})
+			if got := strings.Join(events, " "); err != nil || got != tt.want {
+				t.Errorf("the journal has %s, %v, want %s", got, err, tt.want)
+			}
+		})
+	}
 }
