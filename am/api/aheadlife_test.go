@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -173,14 +174,6 @@ func TestLifeOfReservations(t *testing.T) {
 			pass 2h
 			begin
 			alice Status s1 -> a:allocated "no equal one is free"`},
-		{"an unbound one leaves a frozen component", `
-			bob Allocate s2 a@pc1 geni_end_time=+2h
-			bob Provision s2
-			` + strings.ReplaceAll(window, "a@pc1", "a") + `
-			bob Shutdown s2
-			pass 2h
-			begin
-			alice Provision s1 -> @+3h`},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			w := newWorld(t, "locked", locked, "open", "{}", "drained", "drained: [{components: [pc1], text: broken}]", "alldrained", "drained: [{components: [pc1..pc12], text: broken}]")
@@ -310,4 +303,59 @@ func TestDowntimeDoesNotCount(t *testing.T) {
 		expire
 		alice Status s1 -> SEARCHFAILED "was not provisioned in time"
 	`)
+}
+
+// TestObstaclesAtTheStart moves a reservation of pc1 whose user named no component, and leaves one whose user did.
+func TestObstaclesAtTheStart(t *testing.T) {
+	const held = "bob Allocate s2 a@pc1 geni_end_time=+2h\nbob Provision s2\nsettle\n"
+	for _, tt := range []struct {
+		rule, before, after string
+		fails, isRemoved    bool // the cleaning fails; the component leaves the inventory
+		why                 string
+	}{
+		{"drained", "", "maintenance $drained\npass 1m\n", false, false, "component pc1 is out of service"},
+		{"frozen", held, "bob Shutdown s2\npass 1m\n", false, false, "component pc1 is kept for inspection after a shutdown"},
+		{"failed", held, "pass 1m\nexpire\n", true, false, "component pc1 cannot be cleaned"},
+		{"removed", "", "pass 1m\n", false, true, "component pc1 is not at this aggregate any more"},
+	} {
+		for _, asked := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.rule, asked), func(t *testing.T) {
+				w := newWorld(t, "drained", "drained: [{components: [pc1], text: broken}]").play("alice owns s1 10d\nbob owns s2 10d\n" + tt.before +
+					"alice Allocate s1 a@pc1 geni_start_time=+2h geni_end_time=+5h\npass 1h59m\n" + tt.after)
+				if err := w.store.Commit(t.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
+					x, _, err := v.Sliver(urn.MustParse(w.urns["s1.a"]))
+					x.Asked = asked
+					cs.PutSliver(x)
+					if tt.fails {
+						task, _, failed := v.Task(urn.MustParse(w.urns["s2.a"]))
+						task.Attempt, err = 1, errors.Join(err, failed)
+						cs.PutTask(task)
+					}
+					return cs, err
+				}); err != nil {
+					t.Fatal(err)
+				}
+				if tt.isRemoved {
+					inv, err := inventory.Parse([]byte(strings.Replace(string(inventory.SimulatedText(authority)), "pc1..pc12", "pc2..pc12", 1)), "inventory.yaml", authority)
+					if err != nil {
+						t.Fatal(err)
+					}
+					var current atomic.Pointer[inventory.Inventory]
+					current.Store(inv)
+					w.service = service.New(service.Config{Store: w.store, Inventory: &current})
+				}
+				w.texts["$why"] = tt.why
+				want := `a:allocated !$why @+30m`
+				if asked {
+					want = `a:allocated $why "this sliver waits for it" @+30m`
+				}
+				w.play("begin\nalice Status s1 -> " + want)
+				if x, err := w.store.Slivers(); err != nil || !slices.ContainsFunc(x, func(x am.Sliver) bool {
+					return x.ClientID == "a" && x.Slice.Name == "s1" && (x.ComponentName == "pc1") == asked
+				}) {
+					t.Error(x, err)
+				}
+			})
+		}
+	}
 }

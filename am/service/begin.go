@@ -51,12 +51,15 @@ func (s *Service) Begin(v *store.View, limit int) (cs store.ChangeSet, begun []a
 // makeReady reports whether x, whose start has come, can begin, on its component or on an equal one. If something hinders it
 // that may last, makeReady sets the error of x.
 func (s *Service) makeReady(v *store.View, m *lease.Mover, x *am.Sliver) (bool, error) {
-	if x.Frozen {
+	if x.Frozen || !x.Ends.After(v.Now()) { // it was late until its end, and is released next
 		return false, nil
 	}
 	why, err := m.Obstacle(v, x)
 	if err == nil && why != "" {
-		x.Error = why + "; no equal one is free, so this sliver waits"
+		x.Error = why + "; this sliver waits for it"
+		if lease.IsMovable(x) {
+			x.Error = why + "; no equal one is free, so this sliver waits"
+		}
 		isMoved, err := m.Move(v, x)
 		return isMoved, err
 	}

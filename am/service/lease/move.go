@@ -53,11 +53,14 @@ func (m *Mover) Obstacle(v *store.View, x *am.Sliver) (why string, err error) {
 	return why, err
 }
 
+// IsMovable reports whether x may get another component: its user did not ask for this one, and it has no links.
+func IsMovable(x *am.Sliver) bool { return !x.Asked && len(x.Interfaces) == 0 }
+
 // Move binds x, which has not begun, to an equal component that is free from now or the start of x until its end. It
-// reports whether there is one. A sliver stays if its user asked for its component, or if it has links.
+// reports whether there is one. A sliver that is not movable stays.
 func (m *Mover) Move(v *store.View, x *am.Sliver) (bool, error) {
 	class := fmt.Sprint(x.Provider, x.SliverType, x.HardwareType, x.Exclusive, x.Begins, x.Ends, x.Amount, x.Creator)
-	if x.Asked || len(x.Interfaces) > 0 || m.full[class] {
+	if !IsMovable(x) || m.full[class] {
 		return false, nil
 	}
 	if m.taken == nil {
