@@ -75,6 +75,21 @@ var story = []storyStep{
 	}},
 	{"Provision after that", func(t *storyRun) error { return t.check(t.as("four").v3("Provision", nil, opts())) }},
 	{"start before it is made", func(t *storyRun) error { return t.act("four", "geni_start") }},
+	{"Allocate of what begins later by itself", func(t *storyRun) error {
+		return t.later("five", opt("patchbay_provision_at_start", true), opt("geni_users", users(t.as("five"))))
+	}},
+	{"Renew before the start", func(t *storyRun) error {
+		return t.check(t.as("five").v3("Renew", nil, stamp(t.w.now().Add(2*time.Hour)), opts()))
+	}},
+	{"Allocate of what begins later", func(t *storyRun) error { return t.later("six") }},
+	{"they begin", func(*storyRun) error { time.Sleep(16 * time.Minute); return nil }},
+	{"Provision of what has begun", func(t *storyRun) error { return t.check(t.as("six").v3("Provision", nil, opts())) }},
+}
+
+// later reserves two nodes that begin in a quarter of an hour.
+func (t *storyRun) later(slice string, options ...xmlrpc.Member) error {
+	start := t.w.now().Add(15 * time.Minute)
+	return t.check(t.as(slice).allocate(request(node(slice+"-i", "raw-pc"), node(slice+"-j", "vm")), append(options, opt("geni_start_time", stamp(start)), opt("geni_end_time", stamp(start.Add(time.Hour))))...))
 }
 
 // storyRun is one run of the story.
@@ -179,7 +194,9 @@ func (t *storyRun) checkInvariants() {
 	slivers, tasks := t.s.records()
 	on := map[string]int{}
 	for _, x := range slivers {
-		on[x.Component.Name]++
+		if !x.Begins.After(t.w.now()) {
+			on[x.Component.Name]++
+		}
 	}
 	room := free(t.as("one").advertised().manifest())
 	for _, c := range t.w.inv.Components {
@@ -242,7 +259,7 @@ func (t *storyRun) releaseAll() {
 	for _, r := range t.w.providers {
 		r.with(func() { r.behaviour = nil })
 	}
-	for _, slice := range []string{"one", "two", "three", "four"} {
+	for _, slice := range []string{"one", "two", "three", "four", "five", "six"} {
 		if err := t.s.thaw(slice); err == nil {
 			t.awaitIdle()
 		}

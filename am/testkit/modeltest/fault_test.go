@@ -23,12 +23,18 @@ func TestStory(t *testing.T) {
 		t.Errorf("refused %v, unanswered %v, wrong %v", x.refused, x.unanswered, x.wrong)
 	}
 	made := "{geni_provisioned geni_ready}, frozen false, on true, restarted 0, 0 accounts, 0 interfaces; machine on true: on, restarted 0, 0 accounts, 0 interfaces"
+	user := strings.ReplaceAll(made, "0 accounts", "1 accounts")
+	off := strings.NewReplacer("geni_ready", "geni_notready", "on true, restarted", "on false, restarted", "true: on", "true: off").Replace(made)
 	want := map[string]string{
 		"one":    "shut down false",
 		"one b":  "{geni_provisioned geni_ready}, frozen false, on true, restarted 1, 2 accounts, 1 interfaces; machine on true: on, restarted 1, 2 accounts, 1 interfaces",
 		"one z":  "{geni_provisioned geni_notready}, frozen false, on false, restarted 0, 0 accounts, 1 interfaces; machine on true: off, restarted 0, 0 accounts, 1 interfaces",
 		"four":   "shut down false",
 		"four g": made, "four h": made,
+		"five":        "shut down false",
+		"five five-i": user, "five five-j": user,
+		"six":       "shut down false",
+		"six six-i": off, "six six-j": off,
 	}
 	if diff := cmp.Diff(want, x.end); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

@@ -234,6 +234,8 @@ func (w *environment) open() *site {
 		Store: s.store, Components: s.component, Log: w.log, Limits: w.limits,
 		ProviderNames: func() []string { return []string{"metal", "cloud"} }, RemoveOrphans: true,
 		Providers: func(name string) (work.Provider, error) { return w.providers[name], nil },
+		Begin:     func(v *store.View, limit int) (store.ChangeSet, []am.Sliver, error) { return s.svc.Begin(v, limit) },
+		Deadline:  func(v *store.View, x *am.Sliver) time.Time { return s.svc.Deadline(v, x) },
 	})
 	reading := rspec.ReadOptions{Managers: []urn.URN{w.inv.Manager}, LinkTypes: w.inv.LinkTypes}
 	again := reading
