@@ -58,6 +58,7 @@ func TestFailuresOfOthers(t *testing.T) {
 		{"back-to-back windows are refused, or have two owners at the boundary", refusedNeighbours},
 		{"two windows are confirmed at once for one node", confirmedTwice},
 		{"an extension needs a new reservation, or collides with the own one", extensionCollides},
+		{"a refusal says no although less, or later, would do", refusalWithoutTimes},
 		{"a lease that is not used blocks a node, and a late answer revives one that is over", unusedLeases},
 		{"a failed start or a refused change spoils other reservations", spoiltNeighbours},
 		{"a limit holds for new reservations only", limitsOfCreation},
@@ -119,6 +120,12 @@ func confirmedTwice(t *testing.T) {
 			w.play(s + " -> SUCCESS|SEARCHFAILED")
 		}
 	}
+	// Both starts come in one cycle, because the first one is late until its end.
+	w = playFailure(t, "bob Allocate s2 a@pc1 geni_start_time=+1h geni_end_time=+2h patchbay_provision_at_start=true geni_users=bob\n"+aheadAuto+"pass 2h\nbegin")
+	if r, err := w.store.Check(); err != nil || r.Err() != nil {
+		t.Errorf("after the start: %v, %v", r.Err(), err)
+	}
+	w.play("expire\nbegin\nbob Status s2 -> SEARCHFAILED\nalice Status s1 -> a:provisioned @+3h")
 }
 
 // extensionCollides is failure 3: minimega#1010; docker-machine-driver-g5k#10; ops-tools#19.
@@ -134,6 +141,19 @@ func extensionCollides(t *testing.T) {
 			t.Error("the sliver has another URN")
 		}
 	}
+}
+
+// refusalWithoutTimes is failure 4: jumpstarter#170; oar#111; fablib 2.0.3.
+func refusalWithoutTimes(t *testing.T) {
+	w := playFailure(t, aheadWindow+"bob Allocate s2 a@pc1 geni_end_time=+9h -> TOOBIG")
+	first, longest := w.answer.member("value.patchbay_first_start"), w.answer.member("value.patchbay_longest_end")
+	if first != w.at(5*time.Hour) || longest != w.at(2*time.Hour) {
+		t.Fatalf("free from %q, or until %q", first, longest)
+	}
+	w.texts["$first"], w.texts["$longest"] = first, longest
+	w.play(`
+		bob Allocate s2 a@pc1 geni_end_time=$longest
+		bob Allocate s4 a@pc1 geni_start_time=$first geni_end_time=+14h`)
 }
 
 // unusedLeases is failure 5: jumpstarter#237, #241, PR#598, PR#655, #643.
