@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -152,22 +153,36 @@ func (m *Mover) MoveAll(v *store.View, cs *store.ChangeSet, names []string) (mov
 }
 
 // Displaced returns the slivers that have not begun and could not begin on the component of x if x stayed until the given time,
-// earliest start first.
-func Displaced(v *store.View, x *am.Sliver, until time.Time) (all []am.Sliver, err error) {
-	var failed error
-	err = v.CalendarAt([]byte(x.Component.Key()), func(h *am.Hold) bool {
-		if h.From.IsZero() || !h.From.Before(until) || string(h.Sliver) == x.URN.Key() || !x.Exclusive && !h.Exclusive {
-			return true
+// earliest start first. capacity is that of the component.
+func Displaced(v *store.View, x *am.Sliver, until time.Time, capacity am.Amount) (all []am.Sliver, err error) {
+	var list []am.Hold
+	key := x.URN.Key()
+	if err := v.CalendarAt([]byte(x.Component.Key()), func(h *am.Hold) bool {
+		one := am.Hold{Sliver: bytes.Clone(h.Sliver), From: h.From, Until: h.Until, Amount: h.Amount, Exclusive: h.Exclusive, Cleaning: h.Cleaning}
+		if string(h.Sliver) == key {
+			one.Until = until
 		}
-		var u urn.URN
-		if u, failed = urn.Parse(string(h.Sliver)); failed != nil {
-			return false
+		list = append(list, one)
+		return true
+	}); err != nil {
+		return nil, err
+	}
+	var used am.Amount
+	out := map[*am.Hold]bool{}
+	am.Sweep(list, v.Now(), v.Now(), func(h *am.Hold) {
+		waits := !h.From.IsZero() && h.From.Before(until) && h.Until.After(x.Begins) && string(h.Sliver) != key
+		if waits && (x.Exclusive || h.Exclusive || am.Fits(capacity, used, h.Amount, 1) == 0) {
+			out[h] = true
+			u, failed := urn.Parse(string(h.Sliver))
+			other, _, unread := v.Sliver(u)
+			all, err = append(all, other), cmp.Or(err, failed, unread)
+			return
 		}
-		var other am.Sliver
-		if other, _, failed = v.Sliver(u); failed == nil {
-			all = append(all, other)
+		used = used.Add(h.Amount)
+	}, func(h *am.Hold) {
+		if !out[h] {
+			used = used.Sub(h.Amount)
 		}
-		return failed == nil
-	})
-	return all, cmp.Or(failed, err)
+	}, func(at time.Time) bool { return at.Before(until) })
+	return all, err
 }

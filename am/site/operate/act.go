@@ -182,7 +182,7 @@ func (d *Operations) Renew(ctx context.Context, o Renew) (Result, error) {
 			if err != nil {
 				return err
 			}
-			if err := t.displace(v, x, until, o.Over); err != nil {
+			if err := d.displace(v, t, x, until, o.Over); err != nil {
 				return err
 			}
 			d.warn(done, x, until, now)
@@ -230,11 +230,15 @@ func setEnd(x *am.Sliver, until time.Time) error {
 }
 
 // displace adds to t the reservations that could not begin if x stayed until the given time. It refuses them unless over is true.
-func (t *target) displace(v *store.View, x *am.Sliver, until time.Time, over bool) error {
+func (d *Operations) displace(v *store.View, t *target, x *am.Sliver, until time.Time, over bool) error {
 	if !until.After(x.Ends) {
 		return nil
 	}
-	all, err := lease.Displaced(v, x, until)
+	var capacity am.Amount
+	if c, ok := d.cfg.Inventory().ComponentOf(x); ok {
+		capacity = c.Capacity
+	}
+	all, err := lease.Displaced(v, x, until, capacity)
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,24 @@ func TestRenewOverReservations(t *testing.T) {
 	}
 }
 
+// TestRenewOnSharedComponents renews s5 on h2, which has two cores.
+func TestRenewOnSharedComponents(t *testing.T) {
+	for cores, refused := range map[int64]bool{1: false, 2: true} {
+		s := newSite(t)
+		s.reserve(map[string]time.Duration{"h2": 4 * time.Hour})
+		s.commit(func(v *store.View) (cs store.ChangeSet, err error) {
+			x, _, err := v.Sliver(name(urn.Sliver, "later-h2"))
+			x.Exclusive, x.Amount = false, am.Amount{Slots: 1, Cores: cores}
+			cs.PutSliver(x)
+			return cs, err
+		})
+		_, err := s.Renew(t.Context(), operate.Renew{Targets: []string{name(urn.Sliver, "s5").String()}, End: operate.End{For: 5 * 3600}, Operator: "dora"})
+		if (err != nil) != refused {
+			t.Errorf("%d cores are reserved: %v", cores, err)
+		}
+	}
+}
+
 // TestRenewOfReservations sets the end of a reservation that has not begun; it keeps its time to wait for Provision.
 func TestRenewOfReservations(t *testing.T) {
 	s := newSite(t)
@@ -70,11 +88,18 @@ func TestRenewOfReservations(t *testing.T) {
 	if err := renew(3); err == nil || !strings.Contains(err.Error(), "begins at 2030-01-02T16:00:00Z") {
 		t.Error(err)
 	}
+	s.commit(func(v *store.View) (cs store.ChangeSet, err error) { // an earlier one on the same node is no obstacle
+		x, _, err := v.Sliver(name(urn.Sliver, "later-pc1"))
+		x.URN, x.ClientID = name(urn.Sliver, "earlier"), "earlier"
+		x.Begins, x.Ends = now.Add(3*time.Hour), now.Add(4*time.Hour)
+		cs.PutSliver(x)
+		return cs, err
+	})
 	if err := renew(9); err != nil {
 		t.Error(err)
 	}
 	has(t, "its end", s.lines("slivers", operate.Filter{Sliver: "later-pc1"}), `"begins":"2030-01-02T16:00:00Z"`, `"ends":"2030-01-02T21:00:00Z"`, `"expires":"2030-01-02T16:30:00Z"`, `"waits":true`)
-	has(t, "its slice", s.lines("slices", operate.Filter{Slice: sliceB.String()}), `"begins":"2030-01-02T16:00:00Z"`, `"waiting":1`)
+	has(t, "its slice", s.lines("slices", operate.Filter{Slice: sliceB.String()}), `"begins":"2030-01-02T15:00:00Z"`, `"waiting":2`)
 }
 
 // TestNodesWithReservations lists nodes of which only what has begun counts.
