@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,7 +58,7 @@ func BenchmarkAllocateBesideWindows(b *testing.B) {
 const tenThousand = "provider: simulated\nimages: [{name: debian}]\nsliver_types: [{name: pc, images: [debian], default_image: debian}, {name: vm, images: [debian], default_image: debian}]\ndefault_sliver_type: pc\ncomponents:\n" +
 	"  - {names: pc1..pc9000, exclusive: true, sliver_types: [pc]}\n  - {names: h1..h1000, exclusive: false, sliver_types: [vm], capacity: {slots: 10}}\n"
 
-// putWindows stores n reservations of other slices that begin later.
+// putWindows stores n reservations of other slices. Those with a start of 0 have begun.
 func (s *site) putWindows(b *testing.B, n int, place func(i int) (component string, from, length time.Duration)) {
 	var all []am.Sliver
 	for i := range n {
@@ -67,7 +68,7 @@ func (s *site) putWindows(b *testing.B, n int, place func(i int) (component stri
 		all = append(all, am.Sliver{
 			URN: urn.URN{Authority: "example.org", Type: urn.Sliver, Name: fmt.Sprint(i)}, Slice: urn.URN{Authority: "example.org:other", Type: urn.Slice, Name: fmt.Sprint(i % 1000)},
 			ClientID: fmt.Sprint(i), Component: c.URN, ComponentName: c.Name, Provider: c.Provider, SliverType: c.SliverTypes[0].Name, Exclusive: c.Exclusive, Amount: c.SliverTypes[0].Needs,
-			Status: am.Status{Allocation: am.Allocated, Operational: am.PendingAllocation}, Created: s.clock(), Begins: begins, Ends: begins.Add(length), Expires: begins.Add(length),
+			Status: am.Status{Allocation: am.Allocated, Operational: am.PendingAllocation}, Created: s.clock(), Begins: begins, Ends: begins.Add(length), Expires: begins.Add(length), Begun: from == 0,
 		})
 	}
 	for part := range slices.Chunk(all, 100) {
@@ -79,6 +80,38 @@ func (s *site) putWindows(b *testing.B, n int, place func(i int) (component stri
 		})
 		if err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRefusalBesideWindows refuses nodes on a full site, and finds the first start.
+func BenchmarkRefusalBesideWindows(b *testing.B) {
+	for _, slivers := range []int{9_000, 29_000} {
+		for _, nodes := range []int{1, 500} {
+			b.Run(fmt.Sprintf("%d slivers, %d nodes", slivers, nodes), func(b *testing.B) {
+				s := setting{inventory: tenThousand}.site(b)
+				s.putWindows(b, slivers, func(i int) (string, time.Duration, time.Duration) {
+					if i < 9_000 {
+						return fmt.Sprint("pc", i+1), 0, time.Hour + time.Duration(i*7919%9000)*time.Second
+					}
+					return fmt.Sprint("pc", i%10+1), 4*time.Hour + time.Duration(i/10)*time.Minute, time.Minute
+				})
+				s.previewer = nil
+				alice := s.user("alice").own("mine", 30*24*time.Hour)
+				var list strings.Builder
+				for i := range nodes {
+					fmt.Fprintf(&list, `<node client_id="n%d" exclusive="true"/>`, i)
+				}
+				text, found := request(list.String()), 0
+				for b.Loop() {
+					end := opt("geni_end_time", FormatTime(s.clock().Add(3*time.Hour)))
+					if strings.Contains(alice.call("Allocate", alice.slice, creds(alice.cred), text, opts(end)).want(b, "Allocate", am.TooBig).output, "has room from") {
+						found++
+					}
+				}
+				b.ReportMetric(float64(s.store.LongestDecision().Microseconds())/1000, "longest-ms")
+				b.ReportMetric(float64(found)/float64(b.N), "found")
+			})
 		}
 	}
 }

@@ -17,7 +17,8 @@ const (
 	shortestCut = time.Hour
 	// maxCuts is how often such a request is tried.
 	maxCuts = 3
-	// maxBinds and searchTime limit one search. maxEndBinds limits its part for the end.
+	// maxBinds and searchTime limit one search, which tries at least one start and one end. maxEndBinds limits its part for the
+	// end.
 	maxBinds    = 16
 	maxEndBinds = 8
 	searchTime  = 50 * time.Millisecond
@@ -118,7 +119,7 @@ func (x *search) longestEnd() (end time.Time) {
 	slices.SortFunc(ends, time.Time.Compare)
 	ends = slices.CompactFunc(ends, time.Time.Equal)
 	// An end before the first has the same reservations in the way as the first. The last is the most probable.
-	for low, high, at := 0, len(ends), len(ends)-1; low < high && x.binds < maxEndBinds && !x.isOver(); at = (low + high) / 2 {
+	for low, high, at := 0, len(ends), len(ends)-1; low < high && x.binds < maxEndBinds && (high == len(ends) || !x.isOver()); at = (low + high) / 2 {
 		if w.until = ends[at]; x.fits(w) {
 			low, end = at+1, earliest(ends[at])
 		} else {
@@ -141,7 +142,7 @@ func (x *search) firstStart() (start, notBefore time.Time) {
 		if !at.After(notBefore) {
 			continue
 		}
-		if isOver = x.isOver(); isOver {
+		if isOver = !notBefore.IsZero() && x.isOver(); isOver {
 			break
 		}
 		requested := time.Time{}

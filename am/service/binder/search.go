@@ -146,6 +146,15 @@ func (k *Counter) Starts(after time.Time, length time.Duration, limit int) (star
 // LatestEnd returns until, or the earliest time at which the request has no room any more if it begins at the time from.
 func (k *Counter) LatestEnd(from, until time.Time) time.Time {
 	k.reset()
+	for i := range k.holds {
+		if h := &k.holds[i]; h.Overlaps(from, from.Add(1), k.now) {
+			k.count(h, 1)
+		}
+	}
+	if !k.mayFit() { // the usual case, in which nothing is sorted
+		return from
+	}
+	k.reset()
 	leave := func(h *am.Hold) {
 		if c := k.x.componentOf(h); c != nil && !c.Exclusive { // others can be used from the start on, or not at all
 			k.count(h, -1)
