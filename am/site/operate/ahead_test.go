@@ -91,7 +91,7 @@ func TestRenewOfReservations(t *testing.T) {
 	s.commit(func(v *store.View) (cs store.ChangeSet, err error) { // an earlier one on the same node is no obstacle
 		x, _, err := v.Sliver(name(urn.Sliver, "later-pc1"))
 		x.URN, x.ClientID = name(urn.Sliver, "earlier"), "earlier"
-		x.Begins, x.Ends = now.Add(3*time.Hour), now.Add(4*time.Hour)
+		x.Begins, x.Ends, x.Expires = now.Add(3*time.Hour), now.Add(4*time.Hour), now.Add(4*time.Hour)
 		cs.PutSliver(x)
 		return cs, err
 	})
