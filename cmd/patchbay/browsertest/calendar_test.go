@@ -131,3 +131,31 @@ func TestWebCalendar(t *testing.T) {
 	s.patchbay("user", "alice", "--sign-out")
 	gone("after the sign-out", second)
 }
+
+// TestWebRoom lets the buttons of a refusal fill in a time that has room.
+func TestWebRoom(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil, []string{"user", "alice"}, []string{"user", "bob"})
+	s.upAt("bob", "other", request("raw-pc:a:pc1"), 24*time.Hour, 48*time.Hour)
+	p := s.member("alice")
+	fill := func(name string, begin, end time.Duration) {
+		p.open("/ui/start?own&" + "begin=" + time.Now().UTC().Add(begin).Format("2006-01-02T15:04") + "&end=" + time.Now().UTC().Add(end).Format("2006-01-02T15:04"))
+		p.fill("The request", request("raw-pc:a:pc1"))
+		p.see("Start checks whether it fits then.")
+		p.fill("Name", name)
+		p.expect("422")
+		p.press("Start")
+		p.see("The request does not fit then; see below. Nothing is reserved.")
+	}
+	button := func(name string) {
+		p.press(get[string](p, `document.querySelector("button[name=`+name+`]").innerText`))
+		p.see("Start checks whether it fits then.")
+		p.press("Start")
+		p.see("The nodes are reserved for you from")
+	}
+	fill("before", 20*time.Hour, 26*time.Hour)
+	p.pictures("start-room")
+	button("last")
+	fill("after", 30*time.Hour, 34*time.Hour)
+	button("first")
+}
