@@ -105,10 +105,11 @@ func refusedNeighbours(t *testing.T) {
 // confirmedTwice is failure 2: openpbs PR#2398, PR#1806; quads#162; oar3#61. TestAheadModel checks random calls.
 func confirmedTwice(t *testing.T) {
 	w := playFailure(t, aheadWindow)
-	for range 20 {
-		n := 0
+	w.texts["$long"] = onNode("a", "pc2") + "<!--" + strings.Repeat("-.", 10000) + "-->" // the decision runs before the commit
+	for i := range 20 {
+		n, node := 0, []string{"a@pc2", "$long"}[i%2]
 		for _, code := range w.race(
-			"alice Allocate s3 a@pc2 geni_start_time=+2h geni_end_time=+4h", "bob Allocate s2 a@pc2 geni_start_time=+3h geni_end_time=+5h", "bob Allocate s4 a@pc2 geni_start_time=+1h geni_end_time=+4h") {
+			"alice Allocate s3 "+node+" geni_start_time=+2h geni_end_time=+4h", "bob Allocate s2 "+node+" geni_start_time=+3h geni_end_time=+5h", "bob Allocate s4 "+node+" geni_start_time=+1h geni_end_time=+4h") {
 			if code == am.Success {
 				n++
 			}
