@@ -44,7 +44,8 @@ type FreeType struct {
 	Free      int `json:"free"`
 	// Cleaning counts those that will be free when their cleaning ends.
 	Cleaning int `json:"cleaning,omitempty"`
-	// NextFree estimates when one is free again, from the ends of leases, the usual time of cleaning and the plan of maintenance.
+	// NextFree estimates when one is free again for an hour at least, from the ends of leases, the usual time of cleaning, reservations
+	// and the plan of maintenance.
 	// It is zero if one is free or no such time is known.
 	NextFree time.Time `json:"next_free,omitzero"`
 }
@@ -150,6 +151,9 @@ func (r *freeResult) addPlan() {
 // count adds the numbers of all types to r, and the next time at which they change.
 func (r *freeResult) count(a *binder.Vacancy) {
 	r.Types = []FreeType{}
+	if at := a.NextStart(); !at.IsZero() && (r.Changes.IsZero() || at.Before(r.Changes)) {
+		r.Changes = at
+	}
 	for _, m := range typesOf(r.inventory, a) {
 		t := m.FreeType
 		for _, i := range m.members {

@@ -47,19 +47,23 @@ func newFreeTestbed(t testing.TB, text string) *freeTestbed {
 
 func oclock(hour int) time.Time { return time.Date(2030, 1, 1, hour, 0, 0, 0, time.UTC) }
 
-// hold stores slivers, such as "pc1 3": on pc1 until three o'clock. A third word is cleaning, frozen or alone.
+// hold stores slivers, such as "pc1 3": on pc1 until three o'clock. A third word is cleaning, frozen or alone, or
+// from, before the hour of a start.
 func (x *freeTestbed) hold(words ...string) {
 	err := x.cfg.Store.Commit(x.t.Context(), func(*store.View) (cs store.ChangeSet, err error) {
 		on := map[string]int{} // the number of slivers of a component
 		for _, w := range words {
 			var name, state string
-			var hour int
-			fmt.Sscan(w, &name, &hour, &state)
+			var hour, from int
+			fmt.Sscan(w, &name, &hour, &state, &from)
 			c, _ := x.Inventory().ComponentNamed(name)
 			s := am.Sliver{
 				URN: urn.MustParse(fmt.Sprintf("urn:publicid:IDN+example.org+sliver+%s-%d", name, on[name])), Slice: urn.MustParse("urn:publicid:IDN+example.org+slice+hidden"),
 				Component: c.URN, ComponentName: c.Name, Provider: c.Provider, Exclusive: c.Exclusive || state == "alone", Amount: c.SliverTypes[0].Needs,
 				Status: am.Status{Allocation: am.Provisioned, Operational: am.Ready}, Frozen: state == "frozen", Expires: oclock(hour),
+			}
+			if state == "from" {
+				s.Begins, s.Ends = oclock(from), s.Expires
 			}
 			if state == "cleaning" {
 				s.Status = am.Status{Allocation: am.Unallocated}
@@ -125,6 +129,11 @@ func TestFree(t *testing.T) {
 		{"a full host", []string{"h1 7", "h1 6", "h1 9"}, "", "vm/large shared 0/3/3 0 06:02 06:02"},
 		{"a full host is cleaned", []string{"h1 7", "h1 6 cleaning", "h1 9"}, "", "vm/large shared 0/3/3 1 07:02 07:02"},
 		{"one slice has the host alone", []string{"h1 4 alone", "h1 2"}, "", "vm/large shared 0/3/3 0 04:02 04:02"},
+		{"a reservation that begins soon", []string{"pc1 3", "pc2 4 from 1"}, "", "raw-pc/small exclusive 1/2/2 0 00:00 01:00"},
+		{"it is in the way of the hour before it", []string{"pc1 3", "pc1 6 from 4", "pc2 8"}, "", "raw-pc/small exclusive 0/2/2 0 06:02 04:00"},
+		{"but not of an earlier one", []string{"pc1 3", "pc1 6 from 5", "pc2 8"}, "", "raw-pc/small exclusive 0/2/2 0 03:02 03:02"},
+		{"it ends first", []string{"pc1 9", "pc2 5", "pc2 7 from 5"}, "", "raw-pc/small exclusive 0/2/2 0 07:02 05:00"},
+		{"on a host", []string{"h1 3", "h1 9", "h1 8", "h1 5 from 4"}, "", "vm/large shared 0/3/3 0 05:02 04:00"},
 		{"a lockdown", []string{"pc1 3", "pc2 3"}, "lockdown: {text: power}", "raw-pc/small exclusive 0/2/2 0 00:00 00:00"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
