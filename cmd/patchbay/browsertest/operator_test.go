@@ -3,6 +3,7 @@ package browsertest
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"patchbay/am/testkit/program"
 )
@@ -17,8 +18,10 @@ func TestWebOperator(t *testing.T) {
 	s := newSite(t, withFailure, []string{"user", "alice"})
 	s.up("alice", "lab", request("vm:web", "vm:db"), false)
 	s.up("alice", "broken", request("raw-pc:bad:pc20"), true)
+	s.upAt("alice", "course", request("raw-pc:a:pc3"), 20*time.Hour, 60*time.Hour)
 	alice, p := s.member("alice"), s.operator()
 	alice.press("lab")
+	p.see("Begins within a day Slice Slivers Begin course 1 in 20 h")
 
 	p.see("Failing nodes", "broken/bad", "pc20 could not be installed", "Release it, so that its user can start again.")
 	p.press("Drain pc20…")
@@ -40,6 +43,9 @@ func TestWebOperator(t *testing.T) {
 	p.press("Plan maintenance")
 	p.see("Give the beginning and the end each as one time")
 	p.fillIn("Plan maintenance…", "or after its beginning", "2h") // the form has kept the rest
+	p.press("Plan maintenance")
+	p.see("1 sliver reserved in this time", "tick \"over reservations\"")
+	p.fillIn("Plan maintenance…", "over reservations", "yes")
 	p.press("Plan maintenance")
 	p.see("is planned", "Planned maintenance", "new switches")
 	visitor := newTab(t, s.at.Pages)
