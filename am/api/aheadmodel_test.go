@@ -338,7 +338,8 @@ func (m *aheadModel) checkInstants(now time.Time, stored []am.Sliver) {
 			x := &stored[i]
 			h := am.HoldOf(x)
 			isOver := h.Cleaning || !h.Until.After(now)
-			if h.From.After(at) || isOver && at.After(now) || !isOver && !h.Until.After(at) {
+			isLate := x.Waits() && at.Equal(now) // it waits until its component is clean
+			if isLate || h.From.After(at) || isOver && at.After(now) || !isOver && !h.Until.After(at) {
 				continue
 			}
 			take := func(what, by string) {
