@@ -43,15 +43,20 @@ func (o *upOptions) parseWindow(now time.Time) (err error) {
 }
 
 // credentialLife returns how long the credential of the slice must last from now on. Without a requested end, it
-// leaves the site a day for the lease.
-func (o *upOptions) credentialLife(now time.Time) time.Duration {
+// leaves the site a day for the lease. A credential that this command writes lasts a week longer, so that the site can
+// suggest a later start.
+func (o *upOptions) credentialLife(now time.Time, isWritten bool) time.Duration {
+	life := o.end.Sub(now)
 	switch {
-	case !o.end.IsZero():
-		return o.end.Sub(now)
-	case !o.start.IsZero():
-		return o.start.AddDate(0, 0, 1).Sub(now)
+	case o.start.IsZero() && o.end.IsZero():
+		return o.life
+	case o.end.IsZero():
+		life = o.start.AddDate(0, 0, 1).Sub(now)
 	}
-	return o.life
+	if isWritten {
+		life += 7 * 24 * time.Hour
+	}
+	return life
 }
 
 func (o *upOptions) endFlag() string {
@@ -149,9 +154,9 @@ func (u *upRun) suggestWindow(err error) error {
 		end := u.end
 		if from := u.start; !end.IsZero() {
 			if from.IsZero() {
-				from = time.Now().Truncate(time.Second)
+				from = time.Now()
 			}
-			end = first.Add(end.Sub(from))
+			end = first.Add(end.Sub(from)).Truncate(time.Second)
 		}
 		err = fmt.Errorf("%w\nthere is room from %s on: %s", err, display.LocalAndUTC(first.Local()), command(first, end))
 	}

@@ -133,7 +133,7 @@ func (o *upOptions) Run(ctx context.Context, c command.Console) error {
 	}
 	credential := s.SliceFile(name, "-cred.xml")
 	isNew := !userfolder.FileExists(credential)
-	x, err := s.OpenSlice(ctx, name, o.credentialLife(time.Now()), true)
+	x, err := s.OpenSlice(ctx, name, o.credentialLife(time.Now(), s.Trial != nil), true)
 	if err != nil {
 		return err
 	}
@@ -330,6 +330,9 @@ func (u *upRun) finish(ctx context.Context) error {
 	}
 	if given := experiment.EarliestEnd(answer.Slivers); !u.end.IsZero() && given.Before(u.end.Add(-time.Minute)) {
 		fmt.Fprintf(u.s.Err, "The leases end at %s, which is earlier than %s requests.\n", command.TimeAndDistance(given, time.Now()), u.endFlag())
+	}
+	for _, text := range limitText(u.x, answer.Slivers) {
+		fmt.Fprintf(u.s.Err, "The leases are %s.\n", text)
 	}
 	err = u.s.show(u.x, answer.Slivers)
 	u.s.showPages(ctx)
