@@ -284,7 +284,8 @@ func (n *node) newRun(kind int32, use int, members []int32) run {
 	return r
 }
 
-// sortRuns returns the members of the runs, best first. Equally good runs become one.
+// sortRuns returns the members of the runs, best first. Equally good runs become one. For an interval that begins later, the
+// components of a run come in the order in which those who hold them now end.
 func (b *binding) sortRuns(all []run) (lists [][]int32) {
 	all = slices.DeleteFunc(all, func(r run) bool { return r.excluded || r.use < 0 })
 	compare := func(x, y run) int { return cmp.Or(y.score-x.score, x.use-y.use, x.rank-y.rank) }
@@ -302,6 +303,10 @@ func (b *binding) sortRuns(all []run) (lists [][]int32) {
 			}
 			b.work.add(len(list))
 			slices.Sort(list)
+		}
+		if at := b.x.released; at != nil && b.work.add(len(list)) {
+			list = slices.Clone(list)
+			slices.SortStableFunc(list, func(x, y int32) int { return cmp.Compare(at[x], at[y]) })
 		}
 		lists = append(lists, list)
 		i = j

@@ -97,7 +97,8 @@
 //   - bindings that take long: they are made on a view. They stay possible while no other sliver takes one of
 //     their components, tags or addresses: [Binding.Takes].
 //   - equally good components: the first in the inventory is taken, whatever its component_id. The
-//     operator decides the order, and pc2 comes before pc10: [run].
+//     operator decides the order, and pc2 comes before pc10. If the interval begins later, the one is taken that is free first, so
+//     that few of those who hold components now find a reservation in the way of a renewal: [run].
 //   - shared hosts: preferences that take too much are left out until all nodes are bound, and then
 //     count again in the order of the request: [placement].
 //   - preferences for another image or type: they count before the order of the inventory, because

@@ -140,6 +140,37 @@ func TestAvailabilityIsOfThePresent(t *testing.T) {
 	}
 }
 
+// TestHoldersThatEndFirst binds nodes for now and for later, beside holders of some components.
+func TestHoldersThatEndFirst(t *testing.T) {
+	v := site(t, "provider: rack\nsliver_types: [{name: pc}]\ncomponents: [{names: pc1..pc4, exclusive: true}]\n")
+	for _, tt := range []struct {
+		rule        string
+		ends        map[string]int // of those who hold components
+		from, until int
+		want        string
+	}{
+		{"for now, in the order of the inventory", map[string]int{"pc2": 5}, 0, 4, "pc1 pc3"},
+		{"for later, a free one first", map[string]int{"pc1": 5, "pc2": 3}, 6, 8, "pc3 pc4"},
+		{"then the one whose holder ends first", map[string]int{"pc1": 5, "pc2": 3, "pc3": 4, "pc4": 2}, 6, 8, "pc4 pc2"},
+		{"but none that is held then", map[string]int{"pc1": 5, "pc2": 7, "pc3": 4, "pc4": 9}, 6, 8, "pc3 pc1"},
+	} {
+		x := newHoldings(v)
+		x.now = hour(0)
+		for name, end := range tt.ends {
+			s := sliver(v, name, "s", name, "pc")
+			s.Expires = hour(end)
+			x.put(s)
+		}
+		b, err := Bind(&Request{Request: request("", ""), Slice: slice("mine")}, hour(tt.from), hour(tt.until), x.view())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Nodes[0].Component.Name + " " + b.Nodes[1].Component.Name; got != tt.want {
+			t.Errorf("%s: on %s, want %s", tt.rule, got, tt.want)
+		}
+	}
+}
+
 // TestSliversKeepTheirComponentsInAnotherInventory changes the inventory below slivers.
 func TestSliversKeepTheirComponentsInAnotherInventory(t *testing.T) {
 	x := holding(site(t, testbed), "s pc1 raw-pc", "s h1 vm", "s pc3 raw-pc")

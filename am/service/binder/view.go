@@ -29,6 +29,9 @@ type occupancy struct {
 	network network
 	windows []*maintenance.Window // the maintenance at the start of the interval, by component; nil if there is none
 	drains  []bool                // whether the plan drains a component, by component; nil if windows is nil
+	// released has the end of what is held now of each exclusive component and ends before the interval, in Unix seconds; 0 if it is free.
+	// It is nil if the interval begins now.
+	released []int64
 	// lastKey and last are those of the previous hold, since the calendar is ordered by component; nil at first.
 	lastKey []byte
 	last    *inventory.Component
@@ -153,9 +156,17 @@ func (v *View) occupy(from, until time.Time, mine am.Hash) (*occupancy, error) {
 	if v.Calendar == nil {
 		return x, nil
 	}
+	if from.After(v.Now) {
+		x.released = make([]int64, len(inv.Components))
+	}
 	later := newPeaks(from)
 	err := v.Calendar(func(h *am.Hold) bool {
 		if !h.Overlaps(from, until, v.Now) {
+			if x.released != nil && h.Overlaps(v.Now, v.Now.Add(1), v.Now) {
+				if c := x.componentOf(h); c != nil && c.Exclusive {
+					x.released[c.Index] = h.End(v.Now).Unix()
+				}
+			}
 			return true
 		}
 		c := x.componentOf(h)
