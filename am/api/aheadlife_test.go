@@ -355,6 +355,17 @@ func TestObstaclesAtTheStart(t *testing.T) {
 				}) {
 					t.Error(x, err)
 				}
+				moves := 0
+				if err := w.store.Read(func(v *store.View) error {
+					return v.Journal(func(e am.JournalEntry) bool {
+						if e.Event == lease.EventMove && strings.HasSuffix(e.Text, tt.why) {
+							moves++
+						}
+						return true
+					})
+				}); err != nil || moves != 1 && !asked {
+					t.Error(moves, err)
+				}
 			})
 		}
 	}

@@ -123,7 +123,7 @@ func (s *Service) provisionWaiting(v *store.View, cs *store.ChangeSet, x *am.Sli
 		return true, nil
 	}
 	mover := lease.Mover{Inventory: s.Inventory(), Plan: s.plan.Load(), Allows: s.allowsComponent}
-	switch isReady, err := s.makeReady(v, &mover, x); {
+	switch isReady, err := s.makeReady(v, cs, &mover, x); {
 	case err != nil:
 		return false, err
 	case !isReady && x.Error != "":

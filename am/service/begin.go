@@ -27,7 +27,7 @@ func (s *Service) Begin(v *store.View, limit int) (cs store.ChangeSet, begun []a
 	_, err = v.EachStarting(func(x am.Sliver) bool {
 		was := x.Error
 		var isReady bool
-		if isReady, failed = s.makeReady(v, &mover, &x); isReady {
+		if isReady, failed = s.makeReady(v, &cs, &mover, &x); isReady {
 			s.begin(v, &cs, &x)
 			bySlice[x.Slice.Key()] = append(bySlice[x.Slice.Key()], x)
 			begun = append(begun, x)
@@ -50,7 +50,7 @@ func (s *Service) Begin(v *store.View, limit int) (cs store.ChangeSet, begun []a
 
 // makeReady reports whether x, whose start has come, can begin, on its component or on an equal one. If something hinders it
 // that may last, makeReady sets the error of x.
-func (s *Service) makeReady(v *store.View, m *lease.Mover, x *am.Sliver) (bool, error) {
+func (s *Service) makeReady(v *store.View, cs *store.ChangeSet, m *lease.Mover, x *am.Sliver) (bool, error) {
 	if x.Frozen || !x.Ends.After(v.Now()) { // it was late until its end, and is released next
 		return false, nil
 	}
@@ -61,6 +61,9 @@ func (s *Service) makeReady(v *store.View, m *lease.Mover, x *am.Sliver) (bool, 
 			x.Error = why + "; no equal one is free, so this sliver waits"
 		}
 		isMoved, err := m.Move(v, x)
+		if isMoved {
+			cs.Log(am.JournalEntry{At: v.Now().UTC(), Event: lease.EventMove, Slice: x.Slice, Slivers: []urn.URN{x.URN}, Text: "to " + x.ComponentName + ": " + why})
+		}
 		return isMoved, err
 	}
 	if err != nil {

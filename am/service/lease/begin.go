@@ -17,6 +17,8 @@ const (
 	EventLimited = "limited"
 	// EventNoShow is the event when they are released because nobody provisioned them.
 	EventNoShow = "no_show"
+	// EventMove is the event when one gets another component before its start.
+	EventMove = "move"
 )
 
 // IsNoShow reports whether x has begun and waits for Provision, which nothing but its user delays.

@@ -276,15 +276,12 @@ func (d *Operations) Move(ctx context.Context, o Move) (done Result, err error) 
 		for i := range moved {
 			x := &moved[i]
 			done.Moved = append(done.Moved, reservationOf(x))
-			cs.Log(am.JournalEntry{At: v.Now().UTC(), Event: EventMove, Operator: o.Operator, Slice: x.Slice, Slivers: []urn.URN{x.URN}, Text: journalText("to "+x.ComponentName, o.Text)})
+			cs.Log(am.JournalEntry{At: v.Now().UTC(), Event: lease.EventMove, Operator: o.Operator, Slice: x.Slice, Slivers: []urn.URN{x.URN}, Text: journalText("to "+x.ComponentName, o.Text)})
 		}
 		return cs, err
 	})
 	return done, err
 }
-
-// EventMove is the journal's event for a reservation that an operator has moved to another component.
-const EventMove = "move"
 
 func clientIDs(slivers []am.Sliver) (names []string) {
 	for i := range slivers {
