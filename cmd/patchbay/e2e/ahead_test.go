@@ -10,10 +10,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
-	"patchbay/am/service"
 	"patchbay/am/service/lease"
 	"patchbay/am/store"
-	"patchbay/am/testkit/program"
 	"patchbay/am/testkit/wait"
 )
 
@@ -147,67 +145,6 @@ func TestKilledAtStarts(t *testing.T) {
 	}
 	s.checkAudit()
 	t.Logf("killed %d times", kills)
-}
-
-// TestLockdownAcrossStarts has starts come while the site is locked down, and kills the server meanwhile. The reservations begin when
-// the lockdown ends, with their whole time to wait.
-func TestLockdownAcrossStarts(t *testing.T) {
-	t.Parallel() // it mostly waits
-	f := newFederation(t, "fed.example.org")
-	root := f.issue(f.urn("authority", "sa"), true, nil)
-	s := newServedSite(t, "testbed.example.org", f, root)
-	program.RemoveSimulatedDelays(t, s.dir)
-	k := newKillTest(t, s, f, root, 2)
-	users := []client.User{{URN: k.user.urn, Keys: []string{userKey}}}
-	s.start()
-	for i, b := range k.books {
-		at := client.Options{Start: time.Now().Add(time.Hour), End: time.Now().Add(3 * time.Hour), AtStart: i == 0, Users: users}
-		if _, _, err := s.client(k.user, false).Allocate(t.Context(), b.slice, b.cred, twoNodes, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	lockdown := func(args ...string) {
-		t.Helper()
-		if out, errs, status := s.patchbay(append([]string{"lockdown", "--config", s.dir}, args...)...); status != 0 {
-			t.Fatalf("lockdown: %s%s", out, errs)
-		}
-	}
-	lockdown("--reason", "the network is rebuilt")
-	s.stop()
-	start := time.Now().Add(time.Second)
-	s.beginSoon(start, 0)
-	for range 2 {
-		s.start()
-		c := s.client(k.user, false)
-		wait.Until(t, "two ticks of the runner after the start", func() bool { return time.Since(start) > 2*time.Second })
-		for _, b := range k.books {
-			a, _, err := c.Describe(t.Context(), []string{b.slice}, b.cred, client.Options{})
-			if err != nil || len(a.Slivers) != 2 || a.Slivers[0].Allocation != string(am.Allocated) {
-				t.Errorf("during the lockdown: %+v, %v", a.Slivers, err)
-			}
-			if _, r, _ := c.Provision(t.Context(), []string{b.slice}, b.cred, client.Options{Users: users}); r.Code != am.Unavailable {
-				t.Errorf("Provision during the lockdown: %v", r.Code)
-			}
-		}
-		s.kill()
-		start = time.Now()
-	}
-	s.start()
-	lifted := time.Now().Truncate(time.Second)
-	lockdown("--lift")
-	c := s.client(k.user, false)
-	for i, b := range k.books {
-		wait.Until(t, b.slice+" begins", func() bool {
-			a, _, err := c.Status(t.Context(), []string{b.slice}, b.cred, client.Options{})
-			if err != nil || len(a.Slivers) != 2 {
-				t.Fatalf("%d slivers, %v", len(a.Slivers), err)
-			}
-			x := a.Slivers[0]
-			return i == 0 && x.Operational == string(am.Ready) || i == 1 && !x.Expires.Before(lifted.Add(service.DefaultLeases.NoShow))
-		})
-	}
-	s.stop()
-	s.checkBegun(4)
 }
 
 // TestOnHostClassAhead reserves real nodes for a class of ten, each in a slice of its own. At the hour all nodes start by themselves, and
