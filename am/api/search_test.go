@@ -7,9 +7,8 @@ import (
 	"patchbay/am/service"
 )
 
-// TestStoriesOfRefusals asks a site of two nodes and a host when there is room, and then asks for just that.
-func TestStoriesOfRefusals(t *testing.T) {
-	const site = `
+// smallSite has two nodes, two hosts, one tag and one public address.
+const smallSite = `
 provider: simulated
 images: [{name: debian}]
 sliver_types: [{name: raw-pc, images: [debian], default_image: debian}, {name: vm, images: [debian], default_image: debian}]
@@ -21,9 +20,16 @@ components:
   - {names: pc1..pc2, exclusive: true, sliver_types: [raw-pc], interfaces: [{name: eth1, link: core}]}
   - {names: h1..h2, exclusive: false, sliver_types: [vm], capacity: {slots: 2}, interfaces: [{name: eth1, link: core}]}
 `
-	linked := `<node client_id="l" exclusive="false"><sliver_type name="vm"/><interface client_id="l:0"/></node><node client_id="m" exclusive="true"><interface client_id="m:0"/></node>
+
+// Nodes of a request.
+const (
+	linkedPair = `<node client_id="l" exclusive="false"><sliver_type name="vm"/><interface client_id="l:0"/></node><node client_id="m" exclusive="true"><interface client_id="m:0"/></node>
 		<link client_id="wire"><interface_ref client_id="l:0"/><interface_ref client_id="m:0"/></link>`
-	public := `<node client_id="p" exclusive="false"><sliver_type name="vm"/><emulab:routable_control_ip xmlns:emulab="http://www.protogeni.net/resources/rspec/ext/emulab/1"/></node>`
+	publicNode = `<node client_id="p" exclusive="false"><sliver_type name="vm"/><emulab:routable_control_ip xmlns:emulab="http://www.protogeni.net/resources/rspec/ext/emulab/1"/></node>`
+)
+
+// TestStoriesOfRefusals asks a small site when there is room, and then asks for just that.
+func TestStoriesOfRefusals(t *testing.T) {
 	off, steps := service.DefaultLeases, service.DefaultLeases
 	off.AheadMax, steps.AheadStep = 0, 30*time.Minute
 	const first, longest = "value.patchbay_first_start=<string>", "value.patchbay_longest_end=<string>"
@@ -111,9 +117,78 @@ components:
 			bob Allocate s2 x geni_end_time=+5h patchbay_preview= -> TOOBIG ` + longest + `+4h`},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			w := setting{inventory: site, leases: tt.leases}.world(t, "linked", linked, "public", public)
+			w := setting{inventory: smallSite, leases: tt.leases}.world(t, "linked", linkedPair, "public", publicNode)
 			w.texts["$step"] = FormatTime(w.clock().Add(5*time.Hour + 30*time.Minute - 1).Truncate(30 * time.Minute))
 			w.play("alice owns s1 240h\nbob owns s2 240h\n" + tt.story)
+		})
+	}
+}
+
+// TestStoriesOfStays renews slivers beside reservations that begin later, and begins these.
+func TestStoriesOfStays(t *testing.T) {
+	for _, tt := range []struct{ rule, story string }{
+		{"a node", `
+			alice Allocate s1 a@pc1 geni_end_time=+2h
+			alice Provision s1
+			bob Allocate s2 x@pc1 geni_start_time=+4h geni_end_time=+6h
+			alice Renew s1 +5h -> REFUSED "a reservation"
+			alice Renew s1 +5h geni_extend_alap=true -> @+4h`},
+		{"a host with room", `
+			alice Allocate s1 a:vm b:vm c:vm geni_end_time=+2h
+			alice Provision s1
+			bob Allocate s2 x:vm geni_start_time=+4h geni_end_time=+6h
+			alice Renew s1 +5h -> @+5h`},
+		{"a host that is full then", `
+			alice Allocate s1 a:vm b:vm geni_end_time=+2h
+			alice Provision s1
+			bob Allocate s2 x:vm y:vm z:vm v:vm geni_start_time=+4h geni_end_time=+6h
+			alice Renew s1 +5h -> REFUSED "a reservation"
+			alice Renew s1 +4h -> @+4h`},
+		{"a tag", `
+			alice Allocate s1 $linked geni_end_time=+2h
+			alice Provision s1
+			bob Allocate s2 $linked geni_start_time=+4h geni_end_time=+6h
+			alice Renew s1 +5h -> REFUSED "a reservation"
+			alice Renew s1 +4h -> @+4h`},
+		{"a public address", `
+			alice Allocate s1 $public geni_end_time=+2h
+			alice Provision s1
+			bob Allocate s2 $public geni_start_time=+4h geni_end_time=+6h
+			alice Renew s1 +5h -> REFUSED "a reservation"
+			alice Renew s1 +4h -> @+4h`},
+		{"what waits can be longer, until the next", `
+			alice Allocate s1 a@pc1 geni_start_time=+4h geni_end_time=+5h patchbay_provision_at_start=true geni_users=alice
+			bob Allocate s2 w@pc1 geni_start_time=+2h geni_end_time=+3h
+			bob Allocate s2 x@pc1 geni_start_time=+7h geni_end_time=+8h
+			alice Renew s1 +8h -> REFUSED "a reservation"
+			alice Renew s1 +7h -> @+7h`},
+		{"the start waits while an address is held", `
+			alice Allocate s1 $public geni_end_time=+2h
+			alice Provision s1
+			settle
+			bob Allocate s2 $public geni_start_time=+2h geni_end_time=+6h
+			pass 2h
+			expire
+			begin
+			bob Provision s2 -> UNAVAILABLE "being cleaned"
+			settle
+			begin
+			bob Provision s2`},
+		{"the start waits while a host has no room", `
+			alice Allocate s1 a:vm b:vm c:vm d:vm geni_end_time=+2h
+			alice Provision s1
+			settle
+			bob Allocate s2 x:vm geni_start_time=+2h geni_end_time=+6h
+			pass 2h
+			expire
+			begin
+			bob Provision s2 -> UNAVAILABLE "being cleaned"
+			settle
+			begin
+			bob Provision s2`},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			setting{inventory: smallSite}.world(t, "linked", linkedPair, "public", publicNode).play("alice owns s1 240h\nbob owns s2 240h\n" + tt.story)
 		})
 	}
 }
