@@ -43,7 +43,9 @@ var doings = map[am.Event]string{
 	am.EventAllocate: "reserved %s", "CreateSliver": "created %s", am.EventProvision: "had %s created", am.EventChange: "changed %s",
 	am.EventRenew: "set the end of %s", am.EventDelete: "ended %s", am.EventExpire: "released %s, since the lease was over",
 	am.EventShutdown: "shut down %s", operate.EventThaw: "lifted the shutdown of %s",
-	am.ActionStart: "started %s", am.ActionStop: "stopped %s", am.ActionRestart: "restarted %s", am.ActionSetup: "continued the setup of %s",
+	eventNoShow: "released %s, since nobody created them after the begin", "begins": "began %s", "limited": "found when %s must end at the latest",
+	"Provision at the start": "asked that %s are created at the begin",
+	am.ActionStart:           "started %s", am.ActionStop: "stopped %s", am.ActionRestart: "restarted %s", am.ActionSetup: "continued the setup of %s",
 	am.ActionUpdateUsers: "updated the SSH keys on %s", am.ActionUpdateUsersCancel: "stopped the update of the SSH keys on %s",
 	am.EventGaveUp: "reported that %s failed", am.EventLost: "reported that %s failed", "drift": "is repairing %s",
 	am.EventStageEnded: "finished a stage of the setup of %s", am.EventStepFailed: "reported a failed step of the setup of %s",
@@ -51,6 +53,9 @@ var doings = map[am.Event]string{
 	operate.PlanMaintenance: "planned maintenance", operate.CancelMaintenance: "cancelled maintenance", "web": "changed who can sign in",
 	"reload": "reloaded the configuration", "clock trusted": "trusted the clock", "move": "declared the site the original",
 }
+
+// eventNoShow is the journal's event about the end of what was reserved ahead and never created.
+const eventNoShow am.Event = "no_show"
 
 // doing is an entry of the journal in words.
 type doing struct {
@@ -60,7 +65,7 @@ type doing struct {
 
 // IsEnd reports whether the entry is about the end of nodes.
 func (d doing) IsEnd() bool {
-	return am.Event(d.Event) == am.EventDelete || am.Event(d.Event) == am.EventExpire
+	return slices.Contains([]am.Event{am.EventDelete, am.EventExpire, eventNoShow}, am.Event(d.Event))
 }
 
 // doingOf returns an entry in words. names has the names of existing nodes by the URNs of their slivers.
@@ -83,7 +88,9 @@ func doingOf(e operate.Entry, names map[string]string) doing {
 	if len(list) == 0 || len(list) > most || len(list) < len(e.Slivers) {
 		nodes = display.Count(len(e.Slivers), "node")
 	}
-	d.What = doings[am.Event(e.Event)]
+	if d.What = doings[am.Event(e.Event)]; e.Event == "move" && len(e.Slivers) > 0 { // for a site, it is another event
+		d.What = "moved %s"
+	}
 	if d.What == "" && len(e.Slivers) > 0 {
 		d.What = e.Event + " of %s"
 	}

@@ -158,4 +158,7 @@ func TestWebRoom(t *testing.T) {
 	button("last")
 	fill("after", 30*time.Hour, 34*time.Hour)
 	button("first")
+	s.up("alice", "now", request("raw-pc:a:pc1"), false) // it is cut to the next reservation
+	p.open("/ui/experiment/-/now")
+	p.see("1 node: 1 ready", "It can be extended until")
 }

@@ -33,7 +33,7 @@ func eachView(t *testing.T, look func(name string, p *tab)) {
 
 	visitor := newTab(t, s.at.Pages)
 	s.upAt("bob", "later", request("raw-pc:a:pc10", "raw-pc:b:pc3", "vm:c"), 20*time.Hour, 60*time.Hour)
-	s.upAt("alice", "course", request("raw-pc:a:pc2", "raw-pc:b:pc4"), 72*time.Hour, 100*time.Hour)
+	s.upAt("alice", "course", request("raw-pc:a:pc11", "raw-pc:b:pc4"), 72*time.Hour, 100*time.Hour)
 	for name, path := range map[string]string{"free": "/ui/", "calendar": "/ui/calendar", "calendar-month": "/ui/calendar?days=30", "calendar-day": "/ui/calendar?days=1", "sign-in": "/ui/sign-in"} {
 		visitor.open(path)
 		look(name, visitor)
