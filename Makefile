@@ -110,7 +110,7 @@ check-full: check
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 30m -run '^TestRealRequests$$' ./am/api
 	RAPID_CHECKS=100000 $(GO) test -v -count=1 -timeout 60m -run '^TestCalendarModel$$' ./am/service/binder
 	RAPID_CHECKS=100000 $(GO) test -v -count=1 -timeout 180m -run '^TestAheadModel$$' ./am/api
-	PATCHBAY_KILLS=150 $(GO) test -v -count=1 -timeout 60m -run '^TestKilledUnderLoad$$' ./cmd/patchbay/e2e
+	PATCHBAY_KILLS=150 $(GO) test -v -count=1 -timeout 60m -run '^TestKilled(UnderLoad|AtStarts)$$' ./cmd/patchbay/e2e
 	.ci/fresh
 
 # The Debian package uses Debian's libraries; the tarball and the image have them linked in. Times are those of the commit.

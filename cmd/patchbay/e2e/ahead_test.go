@@ -89,10 +89,10 @@ func (s *servedSite) checkBegun(slivers int) {
 	})
 }
 
-// TestKilledAtStarts kills the server repeatedly while reservations begin, in PATCHBAY_KILLS rounds or one. Each begins exactly once and
-// none is lost; those that provision themselves become ready, and the others can be provisioned.
+// TestKilledAtStarts kills the server about ten times while reservations begin, once more for each ten of PATCHBAY_KILLS. Each begins
+// exactly once and none is lost; those that provision themselves become ready, and the others can be provisioned.
 func TestKilledAtStarts(t *testing.T) {
-	rounds := killCount(t, "PATCHBAY_KILLS", 1)
+	rounds := (killCount(t, "PATCHBAY_KILLS", 2) + 9) / 10
 	f := newFederation(t, "fed.example.org")
 	root := f.issue(f.urn("authority", "sa"), true, nil)
 	s := newServedSite(t, "testbed.example.org", f, root)
