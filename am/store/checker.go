@@ -32,7 +32,7 @@ type holder struct {
 // collides reports whether two slivers of different slices hold a component at once, although one of them is exclusive. A
 // sliver that has begun may hold it beyond the start of another, which then waits.
 func (h *holder) collides(o *holder) bool {
-	if h.slice == o.slice || !h.exclusive && !o.exclusive || h.from.IsZero() != o.from.IsZero() {
+	if !h.exclusive && !o.exclusive || h.slice == o.slice || h.from.IsZero() != o.from.IsZero() {
 		return false
 	}
 	return h.from.IsZero() || h.from.Before(o.until) && o.from.Before(h.until)
@@ -67,13 +67,14 @@ func (x *checker) sliver(id string, s *am.Sliver) {
 	key := calendarKey(&hold)
 	x.entries[string(key)] = string(calendarValue(key, &hold))
 	component, h := s.Component.Key(), holder{s.Slice.Key(), id, s.Exclusive, hold.From, hold.Until}
-	for _, o := range x.holders[component] {
-		if h.collides(&o) {
+	list := x.holders[component]
+	for i := range list {
+		if o := &list[i]; h.collides(o) {
 			x.add(string(Slivers), id, "it is on %s, which %s of another slice holds at the same time, although one of the two holds it exclusively", s.Component, o.sliver)
 			break
 		}
 	}
-	x.holders[component] = append(x.holders[component], h)
+	x.holders[component] = append(list, h)
 }
 
 // task checks a task's record: its sliver must exist, and the task's generation must not be
