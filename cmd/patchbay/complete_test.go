@@ -20,7 +20,7 @@ func TestEveryFlagHasKnownCompletion(t *testing.T) {
 		"files": {"against", "backup", "bundle", "ca", "config", "content", "credential", "dir", "fits", "junit", "keep", "links", "list", "out", "output", "passphrase-file", "request", "ssh-key", "svg", "with"},
 		"words": {"user", "owner", "lead", "delegate from", "delegate to", "tool for", "login", "slice", "component", "provider", "life", "sliver-type", "image",
 			"event", "state", "goal", "outbound", "api-version", "format", "group"},
-		"nothing": {"at", "authority", "budget", "check", "content-url", "ends-before", "expires", "extend", "for", "from", "lift", "limit", "listen", "option", "public-url", "reason", "set", "since", "speaking-for",
+		"nothing": {"at", "authority", "budget", "check", "content-url", "days", "end", "ends-before", "expires", "extend", "for", "from", "lift", "limit", "listen", "option", "public-url", "reason", "set", "since", "speaking-for", "start",
 			"timeout", "until", "url", "wait", "width", "sliver", "import provider", "user slice", "login slice"},
 	}
 	kindOf := func(cmd, flag string) (kinds []string) {
