@@ -23,8 +23,10 @@ components:
 
 // Nodes of a request.
 const (
-	linkedPair = `<node client_id="l" exclusive="false"><sliver_type name="vm"/><interface client_id="l:0"/></node><node client_id="m" exclusive="true"><interface client_id="m:0"/></node>
-		<link client_id="wire"><interface_ref client_id="l:0"/><interface_ref client_id="m:0"/></link>`
+	apartPair  = `<node client_id="l" exclusive="false"><sliver_type name="vm"/><interface client_id="l:0"/></node><node client_id="m" exclusive="true"><interface client_id="m:0"/></node>`
+	linkedPair = apartPair + `<link client_id="wire"><interface_ref client_id="l:0"/><interface_ref client_id="m:0"/></link>`
+	joinedNode = `<node client_id="n" exclusive="false"><sliver_type name="vm"/><interface client_id="n:0"/></node>
+		<link client_id="wire" xmlns:net="http://patchbay.example.org/rspec/ext/net/1" net:join="true"><interface_ref client_id="n:0"/></link>`
 	publicNode = `<node client_id="p" exclusive="false"><sliver_type name="vm"/><emulab:routable_control_ip xmlns:emulab="http://www.protogeni.net/resources/rspec/ext/emulab/1"/></node>`
 )
 
@@ -87,6 +89,24 @@ func TestStoriesOfRefusals(t *testing.T) {
 			alice Allocate s1 $linked geni_start_time=+2h geni_end_time=+5h
 			bob Allocate s2 $linked geni_end_time=+3h -> VLAN_UNAVAILABLE|TOOBIG ` + first + `+5h ` + longest + `+2h
 			bob Allocate s2 $linked geni_start_time=+5h geni_end_time=+8h`},
+		{"a tag of a link that gets one more end", service.Leases{}, `
+			alice Allocate s1 $linked geni_end_time=+2h
+			alice Provision s1
+			bob Allocate s2 $linked geni_start_time=+10h geni_end_time=+12h
+			alice Allocate s1 $joined geni_start_time=+10h geni_end_time=+11h -> VLAN_UNAVAILABLE "another slice" ` + first + `+12h !"bob" !"s2"
+			alice Allocate s1 $joined geni_end_time=+20h -> VLAN_UNAVAILABLE ` + longest + `+10h
+			alice Allocate s1 $joined geni_end_time=+10h`},
+		{"a tag until the end of nodes that a change links", service.Leases{}, `
+			alice Allocate s1 $apart geni_end_time=+100h
+			alice Provision s1
+			bob Allocate s2 $linked geni_start_time=+50h geni_end_time=+60h
+			alice Allocate s1 $linked patchbay_change=1 -> VLAN_UNAVAILABLE|TOOBIG
+			bob Delete s2
+			alice Allocate s1 $linked patchbay_change=1`},
+		{"a tag in the time of waiting nodes that a change links", service.Leases{}, `
+			alice Allocate s1 $apart geni_start_time=+48h geni_end_time=+60h
+			bob Allocate s2 $linked geni_start_time=+50h geni_end_time=+60h
+			alice Allocate s1 $linked patchbay_change=1 -> VLAN_UNAVAILABLE|TOOBIG`},
 		{"a public address", service.Leases{}, `
 			alice Allocate s1 $public geni_end_time=+5h
 			bob Allocate s2 $public geni_end_time=+3h -> TOOBIG ` + first + `+5h`},
@@ -117,7 +137,7 @@ func TestStoriesOfRefusals(t *testing.T) {
 			bob Allocate s2 x geni_end_time=+5h patchbay_preview= -> TOOBIG ` + longest + `+4h`},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			w := setting{inventory: smallSite, leases: tt.leases}.world(t, "linked", linkedPair, "public", publicNode)
+			w := setting{inventory: smallSite, leases: tt.leases}.world(t, "linked", linkedPair, "apart", apartPair, "joined", joinedNode, "public", publicNode)
 			w.texts["$step"] = FormatTime(w.clock().Add(5*time.Hour + 30*time.Minute - 1).Truncate(30 * time.Minute))
 			w.play("alice owns s1 240h\nbob owns s2 240h\n" + tt.story)
 		})

@@ -379,7 +379,9 @@ func (a *attempt) decide(v *store.View) error {
 			return am.Errorf(am.TooBig, "%s", why).About(a.slice)
 		}
 	}
-	if err := a.bindNodes(held, now, func(concerns func(*am.Hold) bool) policy.Calendar { return a.calendar(v, a.window.until, concerns) }); err != nil {
+	if err := a.bindNodes(held, now, func(concerns func(*am.Hold) bool) policy.Calendar {
+		return a.calendar(v, held.lastEnd(a.window.until), concerns)
+	}); err != nil {
 		return err
 	}
 	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)
@@ -438,8 +440,9 @@ func (a *attempt) bindNodes(held *sliceContent, now time.Time, calendar func(con
 
 // bindWithin sets a.binding, if the policy allows it. calendar is that of bindNodes.
 func (a *attempt) bindWithin(held *sliceContent, now time.Time, calendar func(concerns func(*am.Hold) bool) policy.Calendar) (err error) {
+	until := held.lastEnd(a.window.until)
 	inUse := func(user, slice urn.URN) (*policy.Timeline, error) {
-		return calendar(policy.Counts(user, slice)).Timeline(user, slice, a.window.from, a.window.until, now)
+		return calendar(policy.Counts(user, slice)).Timeline(user, slice, a.window.from, until, now)
 	}
 	if err := a.permit.Within(policy.Amount{Nodes: int64(len(a.request.Nodes) - len(held.kept))}, inUse); err != nil {
 		return err
@@ -452,7 +455,7 @@ func (a *attempt) bindWithin(held *sliceContent, now time.Time, calendar func(co
 		}
 	}
 	entries := calendar(func(h *am.Hold) bool { return a.binding.Takes(h) }) // called in the commit, when a.binding is set
-	a.binding, err = binder.Bind(a.bindable, a.window.from, a.window.until, &binder.View{Inventory: a.inventory, Plan: a.plan.Load(), Calendar: entries, Now: now})
+	a.binding, err = binder.Bind(a.bindable, a.window.from, until, &binder.View{Inventory: a.inventory, Plan: a.plan.Load(), Calendar: entries, Now: now})
 	if err != nil {
 		return err
 	}

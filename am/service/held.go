@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"patchbay/am"
 	"patchbay/am/display"
@@ -28,6 +29,14 @@ type sliceContent struct {
 	links  map[string]bool
 	// kept are the slivers that a change keeps, by client_id.
 	kept map[string]*am.Sliver
+}
+
+// lastEnd returns until, or the end of a kept sliver if that is later: it holds what a change gives it until then.
+func (h *sliceContent) lastEnd(until time.Time) time.Time {
+	for _, x := range h.kept {
+		until = laterOf(until, am.HoldOf(x).Until)
+	}
+	return until
 }
 
 // name is a client_id, unique among the parts of its kind.

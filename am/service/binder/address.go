@@ -43,6 +43,10 @@ func (b *binding) assignTags() {
 				continue
 			}
 		}
+		isNew := func(e end) bool { return b.keptInterface(&b.nodes[e.node], e.number) == nil }
+		if (len(w.existing) > 0 || w.tag != 0) && shared == "" && b.x.network.others[tag] && slices.ContainsFunc(w.ends, isNew) {
+			b.refuseLink(w, am.NoVLAN, "another slice has reserved its VLAN %d for a part of this time; ask for another time, or make another link", tag)
+		}
 		for _, e := range w.ends {
 			in := &b.nodes[e.node].Interfaces[e.number]
 			in.VLAN, in.SharedVLAN = tag, shared

@@ -79,6 +79,8 @@ type network struct {
 	// alone has the tags of links without a shared VLAN. It may have tags that are no longer in
 	// the inventory.
 	alone map[int]bool
+	// others has the tags that other slices hold.
+	others map[int]bool
 }
 
 // port is the capacity that is taken of a physical interface.
@@ -148,7 +150,7 @@ func (v *View) occupy(from, until time.Time, mine am.Hash) (*occupancy, error) {
 	x := &occupancy{
 		inv: inv, usage: make([]usage, len(inv.Components)),
 		network: network{
-			ports: make([]port, len(inv.Interfaces)), alone: map[int]bool{},
+			ports: make([]port, len(inv.Interfaces)), alone: map[int]bool{}, others: map[int]bool{},
 			tags: pool[int]{names: inv.VLANs, held: map[int]bool{}}, public: pool[netip.Addr]{names: inv.PublicAddresses, held: map[netip.Addr]bool{}},
 		},
 	}
@@ -183,6 +185,7 @@ func (v *View) occupy(from, until time.Time, mine am.Hash) (*occupancy, error) {
 			if n.VLAN != 0 {
 				x.network.tags.held[n.VLAN] = true
 				x.network.alone[n.VLAN] = x.network.alone[n.VLAN] || !n.Shared
+				x.network.others[n.VLAN] = x.network.others[n.VLAN] || h.Slice != mine
 			}
 		}
 		if h.PublicAddress.IsValid() {
