@@ -156,6 +156,11 @@ func TestLifeOfReservations(t *testing.T) {
 			pass 2h
 			begin
 			alice Describe s1 -> a:allocated !"+node+pc1" @+30m`},
+		{"each gets another one, if Provision comes before the runner", `
+			alice Allocate s1 a b geni_start_time=+2h geni_end_time=+5h
+			maintenance $bothdrained
+			pass 2h
+			alice Provision s1 -> 1*'component_name="pc3"' 1*'component_name="pc4"'`},
 		{"a bound one waits", window + `
 			maintenance $drained
 			pass 2h
@@ -176,7 +181,7 @@ func TestLifeOfReservations(t *testing.T) {
 			alice Status s1 -> a:allocated "no equal one is free"`},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			w := newWorld(t, "locked", locked, "open", "{}", "drained", "drained: [{components: [pc1], text: broken}]", "alldrained", "drained: [{components: [pc1..pc12], text: broken}]")
+			w := newWorld(t, "locked", locked, "open", "{}", "drained", "drained: [{components: [pc1], text: broken}]", "bothdrained", "drained: [{components: [pc1, pc2], text: broken}]", "alldrained", "drained: [{components: [pc1..pc12], text: broken}]")
 			w.texts["$start"], w.texts["$end"] = w.at(2*time.Hour), w.at(5*time.Hour)
 			w.texts["$four"], w.texts["$eight"] = w.at(4*time.Hour), w.at(8*time.Hour)
 			w.texts["$planned"] = w.planned("pc1", 2*time.Hour, 2*time.Hour+20*time.Minute)

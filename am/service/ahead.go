@@ -110,7 +110,7 @@ func startError(x *am.Sliver) error {
 
 // provisionWaiting handles Provision of a sliver that begins later. With atStart, the sliver gets the accounts, and is provisioned when it
 // begins; done means that there is no more to do. If the start has come, x begins at once.
-func (s *Service) provisionWaiting(v *store.View, cs *store.ChangeSet, x *am.Sliver, atStart bool, accounts []am.Account) (done bool, err error) {
+func (s *Service) provisionWaiting(v *store.View, cs *store.ChangeSet, m *lease.Mover, x *am.Sliver, atStart bool, accounts []am.Account) (done bool, err error) {
 	if !x.Waits() {
 		return false, nil
 	}
@@ -122,8 +122,7 @@ func (s *Service) provisionWaiting(v *store.View, cs *store.ChangeSet, x *am.Sli
 		cs.PutSliver(*x)
 		return true, nil
 	}
-	mover := lease.Mover{Inventory: s.Inventory(), Plan: s.plan.Load(), Allows: s.allowsComponent}
-	switch isReady, err := s.makeReady(v, cs, &mover, x); {
+	switch isReady, err := s.makeReady(v, cs, m, x); {
 	case err != nil:
 		return false, err
 	case !isReady && x.Error != "":

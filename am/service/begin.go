@@ -21,7 +21,7 @@ func (s *Service) Begin(v *store.View, limit int) (cs store.ChangeSet, begun []a
 	if s.checkLockdown() != nil {
 		return cs, nil, nil
 	}
-	mover := lease.Mover{Inventory: s.Inventory(), Plan: s.plan.Load(), Allows: s.allowsComponent}
+	mover := s.mover()
 	bySlice := map[string][]am.Sliver{}
 	var failed error
 	_, err = v.EachStarting(func(x am.Sliver) bool {
@@ -48,6 +48,11 @@ func (s *Service) Begin(v *store.View, limit int) (cs store.ChangeSet, begun []a
 	return cs, begun, nil
 }
 
+// mover returns what moves slivers in one decision, no two of them to the same component.
+func (s *Service) mover() lease.Mover {
+	return lease.Mover{Inventory: s.Inventory(), Plan: s.plan.Load(), Allows: s.allowsComponent}
+}
+
 // makeReady reports whether x, whose start has come, can begin, on its component or on an equal one. If something hinders it
 // that may last, makeReady sets the error of x.
 func (s *Service) makeReady(v *store.View, cs *store.ChangeSet, m *lease.Mover, x *am.Sliver) (bool, error) {
@@ -56,6 +61,9 @@ func (s *Service) makeReady(v *store.View, cs *store.ChangeSet, m *lease.Mover, 
 	}
 	why, err := m.Obstacle(v, x)
 	if err == nil && why != "" {
+		if isFree, err := hasNamesFree(v, x); err != nil || !isFree {
+			return false, err
+		}
 		x.Error = why + "; this sliver waits for it"
 		if lease.IsMovable(x) {
 			x.Error = why + "; no equal one is free, so this sliver waits"

@@ -69,9 +69,16 @@ func (s *Service) canBegin(v *store.View, x *am.Sliver) (bool, error) {
 	if x.Frozen || s.checkMaintenance(v.Now().UTC(), x) != nil {
 		return false, nil
 	}
-	ok, err := s.componentView(v, x).CanBegin(x)
-	if err != nil || !ok || !binder.HasNames(x) {
+	if ok, err := s.componentView(v, x).CanBegin(x); err != nil || !ok {
 		return ok, err
+	}
+	return hasNamesFree(v, x)
+}
+
+// hasNamesFree reports whether no other sliver holds a tag or the address of x still.
+func hasNamesFree(v *store.View, x *am.Sliver) (bool, error) {
+	if !binder.HasNames(x) {
+		return true, nil
 	}
 	at, err := begunNames(v).first(v, x, time.Time{}, v.Now())
 	return at.Equal(v.Now()), err

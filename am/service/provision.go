@@ -47,6 +47,7 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 	var permit *policy.Permit
 	var cut shortenedLeases
 	var held quotas
+	var mover lease.Mover
 	release := func() {}
 	err := s.cfg.Store.Read(func(v *store.View) (err error) { // reserve the memory before anything is changed
 		r, _ := resolve(v, g, t, true) // the decision reports errors of the targets
@@ -62,7 +63,7 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 		onlyState: am.Allocated,
 		errNone:   am.Errorf(am.SearchFailed, "all slivers of slice %s are provisioned already", t.Slice).About(t.Slice),
 		beforeAll: func(v *store.View, slice urn.URN) (err error) {
-			cut, held = shortenedLeases{}, quotas{}
+			cut, held, mover = shortenedLeases{}, quotas{}, s.mover()
 			if err := s.checkLockdown(); err != nil {
 				return err
 			}
@@ -81,7 +82,7 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 		},
 		apply: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
 			hold := am.HoldOf(x)
-			if done, err := s.provisionWaiting(v, cs, x, o.AtStart, accounts); done || err != nil {
+			if done, err := s.provisionWaiting(v, cs, &mover, x, o.AtStart, accounts); done || err != nil {
 				return err
 			}
 			if err := s.provision(v, cs, x, provisioning{permit: permit, until: r.until, requested: o.EndTime, accounts: accounts, cut: &cut, held: &held, call: o.Call}); err != nil {
