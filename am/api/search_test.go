@@ -206,7 +206,7 @@ func TestStoriesOfStays(t *testing.T) {
 			bob Provision s2 -> UNAVAILABLE "being cleaned"
 			settle
 			begin
-			bob Provision s2 -> 'component_name="h1"'`},
+			bob Provision s2 -> 'component_name="h2"'`},
 		{"the start waits while a host has no room", `
 			alice Allocate s1 a:vm b:vm c:vm d:vm geni_end_time=+2h
 			alice Provision s1
@@ -221,7 +221,7 @@ func TestStoriesOfStays(t *testing.T) {
 			bob Provision s2`},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			setting{inventory: smallSite}.world(t, "linked", linkedPair, "public", publicNode, "drained", "drained: [{components: [h2], text: broken}]").play("alice owns s1 240h\nbob owns s2 240h\n" + tt.story)
+			setting{inventory: smallSite}.world(t, "linked", linkedPair, "public", publicNode, "drained", "drained: [{components: [h1], text: broken}]").play("alice owns s1 240h\nbob owns s2 240h\n" + tt.story)
 		})
 	}
 }
