@@ -174,9 +174,10 @@ func (s *Sliver) Waits() bool {
 	return !s.Begins.IsZero() && !s.Begun && s.Status.Allocation != Unallocated
 }
 
-// ReleaseTime returns the time at which the sliver is released if nothing changes: Expires, or Ends until it has begun.
+// ReleaseTime returns the time at which the sliver is released if nothing changes: Expires, or Ends until it has begun. A
+// reservation that no dry run has confirmed yet ends at Expires.
 func (s *Sliver) ReleaseTime() time.Time {
-	if s.Waits() {
+	if s.Waits() && s.ProbedUntil.IsZero() {
 		return s.Ends
 	}
 	return s.Expires

@@ -194,6 +194,31 @@ func (p onlyNow) Probe(ctx context.Context, slivers, removed []am.Sliver, change
 	return p.meanwhile.Probe(ctx, slivers, removed, changed)
 }
 
+// TestStartDuringADryRun lets a start come while the provider checks a node of the same request, which begins now. The reservation
+// waits for the end of the dry run, and does not outlive one that never ends.
+func TestStartDuringADryRun(t *testing.T) {
+	for _, tt := range []struct{ rule, meanwhile, after string }{
+		{"it ends", "pass 70s\nbegin", `-> a:allocated b:allocated
+			begin
+			settle
+			alice Status s1 -> a:ready b:allocated`},
+		{"it does not", "pass 2m\nexpire\nbob Allocate s2 x@pc1 geni_start_time=+2m geni_end_time=+3h", "-> SEARCHFAILED"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			var w *world
+			calls := 0
+			w = setting{prober: meanwhile{func() {
+				if calls++; calls == 1 {
+					w.play(tt.meanwhile)
+				}
+			}}}.world(t)
+			w.texts["$mixed"] = strings.Replace(request(`<ol:lease leaseID="l" valid_from="`+w.at(65*time.Second)+`" valid_until="`+w.at(4*time.Hour)+`"/>`,
+				`<node client_id="a" component_id="urn:publicid:IDN+`+authority+`+node+pc1"><ol:lease_ref id_ref="l"/></node>`, `<node client_id="b"/>`), "<rspec ", `<rspec xmlns:ol="`+schemas.NITOS+`" `, 1)
+			w.play("alice owns s1 24h\nbob owns s2 24h\nalice Allocate s1 $mixed patchbay_provision_at_start=true " + tt.after)
+		})
+	}
+}
+
 func leasesOfNodes(w *world) {
 	at := func(d time.Duration) string { return FormatTime(w.clock().Add(d)) }
 	request := func(leases string, nodes ...string) string {

@@ -56,7 +56,8 @@ func (s *Service) mover() lease.Mover {
 // makeReady reports whether x, whose start has come, can begin, on its component or on an equal one. If something hinders it
 // that may last, makeReady sets the error of x.
 func (s *Service) makeReady(v *store.View, cs *store.ChangeSet, m *lease.Mover, x *am.Sliver) (bool, error) {
-	if x.Frozen || !x.Ends.After(v.Now()) { // it was late until its end, and is released next
+	// It was late until its end, and is released next, or its call is not over.
+	if x.Frozen || !x.Ends.After(v.Now()) || !x.ProbedUntil.IsZero() {
 		return false, nil
 	}
 	why, err := m.Obstacle(v, x)
