@@ -193,17 +193,19 @@ func (a *attempt) reserve(ctx context.Context) error {
 			if err != nil && mayBeInUse(err) && a.endLeases(ctx) {
 				err = a.commitReservation(ctx)
 			}
-			if refusal := unsatisfied(err); refusal == nil || !a.findRoom(refusal) {
+			if refusal := unsatisfied(err); refusal == nil || !a.findRoom(ctx, refusal) {
 				break
 			}
 		}
 		return err
 	}
-	if len(a.request.Text()) < rspec.Large {
+	if !a.isLarge() {
 		return try()
 	}
 	return a.memory.inTurn(ctx, a.grant.Caller().Key(), true, try) // or large requests would take all processors
 }
+
+func (a *attempt) isLarge() bool { return len(a.request.Text()) >= rspec.Large }
 
 func mayBeInUse(err error) bool { return unsatisfied(err) != nil || am.CodeOf(err) == am.Refused }
 

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -43,12 +44,26 @@ type search struct {
 
 // findRoom searches the times at which the whole refused request has room, and sets them in the refusal. If the request is for
 // now and asks for no end, and has room for an hour at least, findRoom returns true and lets the next try end then.
-func (a *attempt) findRoom(refusal *binder.UnsatisfiedError) (isCut bool) {
+// One search runs at a time, or refused requests would take all processors; one of each caller waits for that.
+func (a *attempt) findRoom(ctx context.Context, refusal *binder.UnsatisfiedError) (isCut bool) {
 	if a.emptySite || a.options.Change || a.windows != nil || len(a.avoid) > 0 || a.window.until.IsZero() {
 		return false
 	}
-	a.searching.Lock() // or refused requests would take all processors
-	defer a.searching.Unlock()
+	find := func() error {
+		a.searching.Lock()
+		defer a.searching.Unlock()
+		isCut = a.searchRoom(refusal)
+		return nil
+	}
+	if a.isLarge() { // it has the turn of its caller
+		_ = find()
+	} else {
+		_ = a.memory.inTurn(ctx, a.grant.Caller().Key(), false, find) // without a turn there is only the refusal
+	}
+	return isCut
+}
+
+func (a *attempt) searchRoom(refusal *binder.UnsatisfiedError) (isCut bool) {
 	x := search{attempt: *a, refused: a.window, ends: time.Now().Add(searchTime)}
 	err := a.cfg.Store.Read(func(v *store.View) error {
 		x.v, x.now = v, v.Now().UTC()
