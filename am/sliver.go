@@ -119,7 +119,7 @@ type Sliver struct {
 	Begun  bool      `json:",omitempty"`
 	// AutoProvision means that the sliver is provisioned when it begins, with the accounts of Desired.
 	AutoProvision bool `json:",omitempty"`
-	// Asked means that the request allows no other component.
+	// Asked means that the request allows no other component, or only together with other nodes.
 	Asked bool `json:",omitempty"`
 	// NotifiedEnd is the end of the lease in the last notice to hooks; zero if there was no
 	// notice. The notice went to all hooks that ask for a notice NotifiedBefore or longer

@@ -27,7 +27,8 @@ const (
 	linkedPair = apartPair + `<link client_id="wire"><interface_ref client_id="l:0"/><interface_ref client_id="m:0"/></link>`
 	joinedNode = `<node client_id="n" exclusive="false"><sliver_type name="vm"/><interface client_id="n:0"/></node>
 		<link client_id="wire" xmlns:net="http://patchbay.example.org/rspec/ext/net/1" net:join="true"><interface_ref client_id="n:0"/></link>`
-	publicNode = `<node client_id="p" exclusive="false"><sliver_type name="vm"/><emulab:routable_control_ip xmlns:emulab="http://www.protogeni.net/resources/rspec/ext/emulab/1"/></node>`
+	togetherPair = `<node client_id="q" colocate="x"><sliver_type name="vm"/></node><node client_id="r" colocate="x"><sliver_type name="vm"/></node>`
+	publicNode   = `<node client_id="p" exclusive="false"><sliver_type name="vm"/><emulab:routable_control_ip xmlns:emulab="http://www.protogeni.net/resources/rspec/ext/emulab/1"/></node>`
 )
 
 // TestStoriesOfRefusals asks a small site when there is room, and then asks for just that.
@@ -207,6 +208,12 @@ func TestStoriesOfStays(t *testing.T) {
 			settle
 			begin
 			bob Provision s2 -> 'component_name="h2"'`},
+		{"nodes that share a host stay together", `
+			bob Allocate s2 $together geni_start_time=+2h geni_end_time=+6h
+			maintenance $drained
+			pass 2h
+			begin
+			bob Status s2 -> 2*"h1 is out of service; this sliver waits for it"`},
 		{"the start waits while a host has no room", `
 			alice Allocate s1 a:vm b:vm c:vm d:vm geni_end_time=+2h
 			alice Provision s1
@@ -221,7 +228,7 @@ func TestStoriesOfStays(t *testing.T) {
 			bob Provision s2`},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			setting{inventory: smallSite}.world(t, "linked", linkedPair, "public", publicNode, "drained", "drained: [{components: [h1], text: broken}]").play("alice owns s1 240h\nbob owns s2 240h\n" + tt.story)
+			setting{inventory: smallSite}.world(t, "linked", linkedPair, "public", publicNode, "together", togetherPair, "drained", "drained: [{components: [h1], text: broken}]").play("alice owns s1 240h\nbob owns s2 240h\n" + tt.story)
 		})
 	}
 }

@@ -52,7 +52,7 @@ func newSliver(inv *inventory.Inventory, slice urn.URN, b *binder.Bound) am.Sliv
 		Component: b.Component.URN, ComponentName: b.Component.Name, Provider: b.Component.Provider,
 		SliverType: b.SliverType.Name, Image: b.Image,
 		Exclusive: b.Exclusive, Amount: b.Amount,
-		Interfaces: nameInterfaces(inv, b.Interfaces), PublicAddress: b.PublicAddress, Asked: b.Asked,
+		Interfaces: nameInterfaces(inv, b.Interfaces), PublicAddress: b.PublicAddress, Asked: b.Asked || b.Node.Colocate != "",
 		Generation: 1,
 	}
 	for _, g := range b.Granted {
