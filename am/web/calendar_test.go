@@ -195,13 +195,15 @@ func TestStartWindow(t *testing.T) {
 	for form, want := range map[string]string{
 		"":                       "- -",
 		"begin=" + day + "05:00": "05:00 -",
-		"begin=" + day + "05:00&end=" + day + "07:00": "05:00 07:00",
-		"end=" + day + "07:00":                        "- 07:00",
-		"begin=" + day + "05:00&end=" + day + "05:00": "is not after the begin",
-		"end=2029-12-31T23:59":                        "is not after the begin",
-		"begin=2029-12-31T22:00":                      "is past",
-		"begin=2029-12-31T23:30":                      "23:30 -", // the form was open for a while
-		"begin=tomorrow":                              `"tomorrow" is not a time`,
+		"begin=" + day + "05:00&end=" + day + "07:00":                           "05:00 07:00",
+		"end=" + day + "07:00":                                                  "- 07:00",
+		"begin=" + day + "05:00&end=" + day + "05:00":                           "is not after the begin",
+		"end=2029-12-31T23:59":                                                  "is not after the begin",
+		"begin=2029-12-31T22:00":                                                "is past",
+		"begin=2029-12-31T23:30":                                                "23:30 -", // the form was open for a while
+		"life=1h&end=" + day + "07:00":                                          "both an end and how long",
+		"life=4h&begin=" + day + "05:00&last=" + day + "06:10":                  "05:00 06:10",
+		"begin=tomorrow":                                                        `"tomorrow" is not a time`,
 		"begin=" + day + "05:00&end=" + day + "07:00&first=" + day + "09:30:20": "09:30 11:30",
 		"end=" + day + "07:00&first=" + day + "09:30:20":                        "09:30 16:30",
 		"first=" + day + "09:30":                                                "09:30 -",

@@ -371,7 +371,6 @@ func (q *request) start() error {
 		Name: value("name"), Project: strings.TrimPrefix(value("project"), "-"), Key: value("key"),
 		Text: strings.ReplaceAll(q.r.FormValue("text"), "\r\n", "\n"), IsClass: value("class") != "", NeedsNoKey: value("nokey") != "",
 	}
-	f.Life, _ = display.ParseDuration(value("life")) // empty for the usual one
 	problem := f.readWindow(value, q)
 	if f.IsClass {
 		list, err := q.projects()
@@ -424,6 +423,7 @@ func (q *request) start() error {
 // readWindow reads when the experiment begins and ends. After a refusal for lack of room, a button has another begin or end. It returns what
 // is wrong with the times; "" if nothing is.
 func (f *startForm) readWindow(value func(string) string, q *request) (problem string) {
+	f.Life, _ = display.ParseDuration(value("life")) // empty for the usual one
 	for _, i := range []struct {
 		name string
 		to   *time.Time
@@ -440,11 +440,13 @@ func (f *startForm) readWindow(value func(string) string, q *request) (problem s
 		f.Begin = first
 	}
 	if last, err := parseInput(value("last")); err == nil {
-		f.End = last
+		f.End, f.Life = last, 0
 	}
 	begin := laterOf(f.Begin, q.now)
 	switch {
 	case problem != "":
+	case !f.End.IsZero() && f.Life > 0:
+		problem = "There are both an end and how long it lasts. Empty one of them."
 	case !f.End.IsZero() && !f.End.After(begin):
 		problem = fmt.Sprintf("The end, %s, is not after the begin, %s.", inUTC(f.End), inUTC(begin))
 	case !f.Begin.IsZero() && f.Begin.Before(q.now.Add(-time.Hour)): // a form may be open for a while

@@ -187,6 +187,12 @@ document.addEventListener("click", e => {
   box.scrollTop = box.scrollHeight * (n - 2) / lines.length;
 });
 
+// An experiment has an end, or how long it lasts.
+document.addEventListener("change", e => {
+  const other = {life: "end", end: "life"}[e.target.id];
+  if (other && e.target.value) document.getElementById(other).value = "";
+});
+
 // One box ticks all boxes of its form or table.
 document.addEventListener("change", e => {
   if (!e.target.matches("input[data-all]")) return;
