@@ -69,6 +69,7 @@ func TestStoriesOfReservationsAhead(t *testing.T) {
 		{"version 2 has the limits of version 3", service.Leases{}, `
 			alice CreateSliver s1 a geni_start_time=+1000h -> REFUSED "geni_start_time"
 			alice CreateSliver s1 a geni_start_time=+2h geni_end_time=+1h -> BADARGS "geni_end_time"
+			alice CreateSliver s1 a geni_start_time=+50s geni_end_time=+30s -> BADARGS "geni_end_time"
 			alice CreateSliver s1 a geni_start_time=+240h -> REFUSED "credential"`},
 		{"provisioned at the start with users", service.Leases{}, `
 			alice Allocate s1 a@pc1 geni_start_time=+2h geni_end_time=+5h patchbay_provision_at_start=true geni_users=alice -> a:allocated @+5h

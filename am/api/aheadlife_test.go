@@ -133,6 +133,20 @@ func TestLifeOfReservations(t *testing.T) {
 			settle
 			begin
 			alice Provision s1 -> @+2h55m`},
+		{"what is late can be renewed as if it had begun in time", `
+			bob Allocate s2 a@pc1 geni_end_time=+2h
+			bob Provision s2
+			settle
+			alice Allocate s1 a@pc1 geni_start_time=+2h geni_end_time=+9h
+			pass 2h
+			expire
+			pass 3h
+			alice Renew s1 +2h1m -> REFUSED
+			alice Renew s1 +1h -> @+1h
+			alice Status s1 -> @+1h
+			settle
+			begin
+			alice Status s1 -> a:allocated @+1h`},
 		{"nobody comes", window + `
 			pass 2h
 			begin

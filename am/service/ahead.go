@@ -45,7 +45,7 @@ func (a *attempt) newWindow(now, start, requested time.Time) (window, error) {
 		}
 		w.from, w.isAhead = start, true
 	}
-	if !requested.IsZero() && !requested.After(w.from) {
+	if !requested.IsZero() && !requested.After(laterOf(w.from, start)) {
 		return w, am.Errorf(am.BadArgs, "geni_end_time %s is not after geni_start_time %s", requested.Format(time.RFC3339), start.Format(time.RFC3339)).With(am.OutOfRange)
 	}
 	w.until = earliest(a.permit.First(w.from, w.from, a.leaseEnd(w.from, a.until, requested)))
@@ -150,8 +150,12 @@ func (s *Service) renewWaiting(v *store.View, cs *store.ChangeSet, x *am.Sliver,
 	if x.AutoProvision && r.options.EndTime.IsZero() {
 		ends = r.until
 	}
+	var late time.Duration // lease.Begin moves the deadline by the time until then
+	if now := v.Now(); !x.AutoProvision && now.After(x.Begins) {
+		late = now.Sub(x.Begins).Truncate(time.Second)
+	}
 	if r.options.AsLongAsPossible { // nothing is shortened
-		ends, r.until = laterOf(ends, x.Ends), laterOf(r.until, x.Expires)
+		ends, r.until = laterOf(ends, x.Ends), laterOf(r.until, x.Expires.Add(late))
 	}
 	if !r.options.EndTime.IsZero() || x.AutoProvision {
 		if !ends.After(x.Begins) {
@@ -179,7 +183,7 @@ func (s *Service) renewWaiting(v *store.View, cs *store.ChangeSet, x *am.Sliver,
 	deadline := earliest(r.until, x.Ends)
 	if x.AutoProvision {
 		deadline = x.Ends
-	} else if last := earliest(x.Ends, x.Begins.Add(s.cfg.Leases.AllocatedMax)); r.until.After(last) {
+	} else if last := earliest(x.Ends, x.Begins.Add(late+s.cfg.Leases.AllocatedMax)); r.until.After(last) {
 		if !r.options.AsLongAsPossible {
 			return am.Errorf(am.Refused, "sliver %s can wait for Provision until %s at the latest: %s after its start at %s, and not beyond its end at %s; to move its end, use the option geni_end_time",
 				x.URN, last.Format(time.RFC3339), display.Duration(s.cfg.Leases.AllocatedMax), x.Begins.Format(time.RFC3339), x.Ends.Format(time.RFC3339)).With(am.OutOfRange).About(x.URN)
@@ -189,7 +193,8 @@ func (s *Service) renewWaiting(v *store.View, cs *store.ChangeSet, x *am.Sliver,
 	if !deadline.After(x.Begins) {
 		return am.Errorf(am.BadArgs, "sliver %s begins at %s, so it cannot be released at %s; Delete it if it is not needed", x.URN, x.Begins.Format(time.RFC3339), deadline.Format(time.RFC3339)).With(am.OutOfRange).About(x.URN)
 	}
-	x.Expires = deadline
+	x.Expires = deadline.Add(-late)
 	cs.PutSliver(*x)
+	x.Expires = deadline
 	return nil
 }
