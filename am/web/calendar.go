@@ -23,7 +23,7 @@ const (
 	// calendarDays is the usual length of the calendar, and maxCalendarDays the longest one.
 	calendarDays, maxCalendarDays = 7, 31
 	// openTypes is the number of components up to which a type is open, and calendarRows the number of rows of an open one.
-	openTypes, calendarRows = 24, 100
+	openTypes, calendarRows = 24, 40
 	// minGap is the shortest free time that is a link.
 	minGap = 10 * time.Minute
 	// thinnest is the part of the width below which windows are joined, so that a row has a limited size.
@@ -37,6 +37,7 @@ type calendarBody struct {
 	Days  int
 	Ticks []tick
 	Step  int // the time between ticks in hours
+	cell  time.Duration
 	Now   string
 	Rows  []calendarType
 }
@@ -89,6 +90,7 @@ type bar struct {
 	X, W, Y, H, TextX  string
 	Class, Label, Text string
 	Href               string
+	Cells              []bar // the times in it at which an experiment can begin, which are links
 	begin, end         float64
 }
 
@@ -241,10 +243,10 @@ func (x *calendarBody) at(t time.Time) string {
 
 // addTicks chooses the times on the axis.
 func (x *calendarBody) addTicks() {
-	x.Step = 96
-	for _, s := range [][2]int{{16, 48}, {8, 24}, {3, 6}, {1, 2}} {
+	x.Step, x.cell = 96, 24*time.Hour
+	for _, s := range [][3]int{{16, 48, 24}, {8, 24, 6}, {3, 6, 3}, {1, 2, 1}} {
 		if x.Days <= s[0] {
-			x.Step = s[1]
+			x.Step, x.cell = s[1], time.Duration(s[2])*time.Hour
 		}
 	}
 	step, major := time.Duration(x.Step)*time.Hour, 3*time.Duration(x.Step)*time.Hour
@@ -276,14 +278,14 @@ func (x *calendarBody) addFree(r *calendarType) {
 		b := x.newBar(f.From, until)
 		if n := len(r.Bars); n > 0 && b.end-r.Bars[n-1].begin < thinnest {
 			l := &r.Bars[n-1] // the picture does not show them apart
-			l.end, l.W, l.Href = b.end, percent(b.end-l.begin), ""
+			l.end, l.W, l.Cells = b.end, percent(b.end-l.begin), nil
 			continue
 		}
 		label := "none"
 		b.Class = "none"
 		if f.Free > 0 {
 			label, b.Class = strconv.Itoa(f.Free), "free"
-			b.Href = x.startLink(r.Name, f.From, until)
+			b.Cells = x.cells(&r.CalendarType, fmt.Sprintf("%s: %d of %d", r.Name, f.Free, r.Total), f.From, until)
 		}
 		height := 0.15
 		if f.Free > 0 && r.Total > 0 {
@@ -305,7 +307,7 @@ var kindTexts = map[string]string{"held": "in use", "ahead": "reserved", "cleani
 func (x *calendarBody) bars(t *service.CalendarType, c *service.CalendarComponent) (list []bar) {
 	gap := func(from, until time.Time) {
 		if b := x.newBar(from, until); b.end > b.begin {
-			b.Href, b.Class, b.Label = x.startLink(t.Name, from, until), "gap", fmt.Sprintf("%s: free %s", c.Name, x.span(from, until))
+			b.Cells, b.Class, b.Label = x.cells(t, c.Name+":", from, until), "gap", fmt.Sprintf("%s: free %s", c.Name, x.span(from, until))
 			list = append(list, b)
 		}
 	}
@@ -330,10 +332,10 @@ func (x *calendarBody) bars(t *service.CalendarType, c *service.CalendarComponen
 		b.Class, b.Label = w.Kind, fmt.Sprintf("%s: %s %s", c.Name, kindTexts[w.Kind], x.span(w.From, w.Until))
 		if w.Free > 0 {
 			b.Text, b.Label = fmt.Sprintf("%d free", w.Free), fmt.Sprintf("%s, %d free", b.Label, w.Free)
-			b.Class, b.Href = "part "+w.Kind, x.startLink(t.Name, from, until)
+			b.Class, b.Cells = "part "+w.Kind, x.cells(t, fmt.Sprintf("%s: %d", c.Name, w.Free), from, until)
 		}
 		if !w.Mine.IsZero() {
-			b.Class, b.Text, b.Label, b.Href = "mine "+w.Kind, w.Mine.Name, w.Mine.Name+" on "+b.Label, x.experimentPath(w.Mine)
+			b.Class, b.Text, b.Label, b.Href, b.Cells = "mine "+w.Kind, w.Mine.Name, w.Mine.Name+" on "+b.Label, x.experimentPath(w.Mine), nil
 		}
 		list = append(list, b)
 	}
@@ -362,10 +364,30 @@ func (x *calendarBody) span(from, until time.Time) (text string) {
 	return text + "until " + inUTC(until)
 }
 
+// cells cuts a free time into links, so that a click chooses when an experiment begins. what is the beginning of their labels.
+func (x *calendarBody) cells(t *service.CalendarType, what string, from, until time.Time) (list []bar) {
+	for from = laterOf(from, x.now); from.Before(until); {
+		next := from.Truncate(x.cell).Add(x.cell)
+		if next.After(until) {
+			next = until
+		}
+		if href := x.startLink(t, from, until); href != "" {
+			b := x.newBar(from, next)
+			b.Href, b.Label = href, fmt.Sprintf("%s free %s", what, x.span(from, until))
+			list = append(list, b)
+		}
+		from = next
+	}
+	return list
+}
+
 // startLink returns the URL of the form that starts an experiment in a free time; "" if it is too short, nothing can begin then, or the
-// visitor is an operator, who starts nothing.
-func (x *calendarBody) startLink(typeName string, from, until time.Time) string {
-	start, v := from.Add(time.Minute-1).Truncate(time.Minute), url.Values{"type": {typeName}}
+// visitor is an operator, who starts nothing. It has an end only if the usual lease does not fit.
+func (x *calendarBody) startLink(t *service.CalendarType, from, until time.Time) string {
+	start, v := from.Add(time.Minute-1).Truncate(time.Minute), url.Values{"type": {t.Name}}
+	if len(t.Hardware) > 0 {
+		v.Set("hardware", t.Hardware[0])
+	}
 	if x.AheadStep > 0 {
 		start = from.Add(x.AheadStep - 1).Truncate(x.AheadStep)
 	}
@@ -378,14 +400,9 @@ func (x *calendarBody) startLink(typeName string, from, until time.Time) string 
 	if x.isOperator() || x.Lockdown != "" || isAhead && start.After(x.now.Add(x.AheadMax)) || until.Sub(start) < minGap {
 		return ""
 	}
-	end := until
-	switch { // a free time that lasts beyond the picture, or longer than a lease may
-	case !until.Before(x.Until) && start.Add(x.Lease).Before(until):
-		end = start.Add(x.Lease)
-	case x.LongestLease > 0 && start.Add(x.LongestLease).Before(until):
-		end = start.Add(x.LongestLease)
+	if until.Before(x.Until) && start.Add(x.Lease).After(until) {
+		v.Set("end", until.Truncate(time.Minute).UTC().Format(inputTime))
 	}
-	v.Set("end", end.Truncate(time.Minute).UTC().Format(inputTime))
 	return "/ui/start?" + v.Encode()
 }
 

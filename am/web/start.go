@@ -121,7 +121,7 @@ func (q *request) showStart() error {
 // nodeRequest is a request for one node.
 const nodeRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
   <node client_id="node1" exclusive="%t">
-    <sliver_type name="%s"/>
+%s    <sliver_type name="%s"/>
   </node>
 </rspec>
 `
@@ -133,9 +133,15 @@ func (f *startForm) fillFromCalendar(q *request) error {
 	f.End, _ = parseInput(v.Get("end"))
 	free, err := q.Free()
 	for _, t := range free.Types {
-		if name := v.Get("type"); name != "" && t.Name == name {
-			f.Text = fmt.Sprintf(nodeRequest, t.Kind == "exclusive", template.HTMLEscapeString(name))
+		name, hardware := v.Get("type"), v.Get("hardware")
+		if name == "" || t.Name != name || hardware != "" && !slices.Contains(t.Hardware, hardware) {
+			continue
 		}
+		if hardware != "" {
+			hardware = fmt.Sprintf("    <hardware_type name=\"%s\"/>\n", template.HTMLEscapeString(hardware))
+		}
+		f.Text = fmt.Sprintf(nodeRequest, t.Kind == "exclusive", hardware, template.HTMLEscapeString(name))
+		break
 	}
 	return err
 }

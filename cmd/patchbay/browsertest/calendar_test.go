@@ -64,6 +64,9 @@ func TestWebCalendar(t *testing.T) {
 	p.pressBar("pc1: free")
 	p.see("Start an experiment", "1 node", "Start checks whether it fits then.")
 	begin := get[string](p, `document.getElementById("begin").value`)
+	if end := get[string](p, `document.getElementById("end").value`); end != "" {
+		t.Errorf("the end is %s, not that of how long it lasts", end)
+	}
 	p.fill("Name", "course")
 	p.press("Start")
 	p.see("The nodes are reserved for you from", "It begins", "The site creates and starts the nodes then", "Delete reservation…")
