@@ -158,3 +158,21 @@ func TestTheTimeOfACommandIsLimited(t *testing.T) {
 		t.Errorf("error %q", s.Error)
 	}
 }
+
+// TestACommandGetsTheBegin begins a reservation that a hook waits for.
+func TestACommandGetsTheBegin(t *testing.T) {
+	h := script(t, "cat >>events\n")
+	h.Events = []Kind{Begins}
+	b := newBench(t, *h)
+	b.start()
+	x := reserved("s", "a")
+	x.Begins, x.Ends = noon.Add(time.Hour), noon.Add(3*time.Hour)
+	b.put(x)
+	x.Begun = true
+	b.put(x)
+	b.drained()
+	text, err := os.ReadFile(filepath.Join(h.Dir, "events"))
+	if want := `"begins":"2030-01-02T13:00:00Z","ends":"2030-01-02T15:00:00Z"`; err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), want) {
+		t.Errorf("it got %s, %v", text, err)
+	}
+}

@@ -232,6 +232,14 @@ func TestFormOfEvents(t *testing.T) {
 		cs.Remove(store.SliverKey(a.URN))
 		cs.Log(am.JournalEntry{At: noon, Event: "lease over", Slice: slice.URN, Slivers: entry.Slivers})
 	})
+	later := reserved("s", "later")
+	later.Begins, later.Ends = noon.Add(time.Hour), noon.Add(3*time.Hour)
+	step(func(cs *store.ChangeSet) { cs.PutSliver(later) })
+	later.Begun, later.Expires = true, later.Expires.Add(time.Second)
+	step(func(cs *store.ChangeSet) {
+		cs.PutSliver(later)
+		cs.Log(am.JournalEntry{At: noon, Event: lease.EventBegins, Slice: slice.URN, Slivers: []urn.URN{later.URN}})
+	})
 	got, golden := indented(b.waiting()), filepath.Join("testdata", "events.json")
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
