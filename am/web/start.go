@@ -545,7 +545,10 @@ func (q *request) newSlice(f startForm, end time.Time) (*opened, error) {
 	case err != nil:
 		return nil, err
 	}
-	if err = q.keepUntil(s, end); err != nil {
+	if q.keepUntil(s, end.AddDate(0, 0, 7)) != nil { // a week more, so that the site can suggest a later time
+		err = q.keepUntil(s, end)
+	}
+	if err != nil {
 		return nil, err
 	}
 	o, err := q.open(s)

@@ -141,9 +141,9 @@ func TestWebRoom(t *testing.T) {
 	s := newSite(t, nil, []string{"user", "alice"}, []string{"user", "bob"})
 	s.upAt("bob", "other", request("raw-pc:a:pc1"), 24*time.Hour, 48*time.Hour)
 	p := s.member("alice")
-	fill := func(name string, begin, end time.Duration) {
+	fill := func(node, name string, begin, end time.Duration) {
 		p.open("/ui/start?own&" + "begin=" + time.Now().UTC().Add(begin).Format("2006-01-02T15:04") + "&end=" + time.Now().UTC().Add(end).Format("2006-01-02T15:04"))
-		p.fill("The request", request("raw-pc:a:pc1"))
+		p.fill("The request", request(node))
 		p.see("Start checks whether it fits then.")
 		p.fill("Name", name)
 		p.expect("422")
@@ -156,10 +156,13 @@ func TestWebRoom(t *testing.T) {
 		p.press("Start")
 		p.see("The nodes are reserved for you from")
 	}
-	fill("before", 20*time.Hour, 26*time.Hour)
+	fill("raw-pc:a:pc1", "before", 20*time.Hour, 26*time.Hour)
 	p.pictures("start-room")
 	button("last")
-	fill("after", 30*time.Hour, 34*time.Hour)
+	fill("raw-pc:a:pc1", "after", 30*time.Hour, 34*time.Hour)
+	button("first")
+	s.upAt("bob", "long", request("raw-pc:a:pc2"), 8*24*time.Hour, 11*24*time.Hour) // the end is more than a week away
+	fill("raw-pc:a:pc2", "week", 9*24*time.Hour, 10*24*time.Hour)
 	button("first")
 	s.up("alice", "now", request("raw-pc:a:pc1"), false) // it is cut to the next reservation
 	p.open("/ui/experiment/-/now")
