@@ -190,10 +190,13 @@ func (q *request) newEnd(list []client.Sliver) (until time.Time, problem string)
 	current := experiment.LatestEnd(list)
 	if text := q.r.FormValue("until"); text != "" {
 		until, err := parseInput(text)
+		w := waitingOf(list, q.now)
 		switch {
 		case err != nil:
 			return until, fmt.Sprintf("%.40q is not a time. Write one such as %s, in UTC.", text, q.now.Add(time.Hour).UTC().Format(inputTime))
-		case until.Before(current.Truncate(time.Minute)) && !waitingOf(list, q.now).IsAll:
+		case w.IsAll && !until.After(w.Begins):
+			return until, fmt.Sprintf("The end must be after the begin, %s. To give the nodes up, delete the reservation.", inUTC(w.Begins))
+		case until.Before(current.Truncate(time.Minute)) && !w.IsAll:
 			return until, fmt.Sprintf("The experiment lasts until %s, which is later. Nothing was changed.", inUTC(current))
 		}
 		return until, ""

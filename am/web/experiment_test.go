@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am"
 	"patchbay/am/authority"
 	"patchbay/am/client"
 	"patchbay/am/display"
@@ -62,6 +63,23 @@ func TestWaitingMayEndEarlier(t *testing.T) {
 		end, problem := (&request{r: r, now: now.Add(begun)}).newEnd([]client.Sliver{v})
 		if (problem != "") != isRefused || !isRefused && !end.Equal(want) {
 			t.Errorf("%s later: %s %q", begun, end, problem)
+		}
+	}
+	r.Form.Set("until", v.Begins.UTC().Format(inputTime))
+	if _, problem := (&request{r: r, now: now}).newEnd([]client.Sliver{v}); !strings.Contains(problem, "after the begin") {
+		t.Errorf("an end at the begin: %q", problem)
+	}
+}
+
+// TestErrorText checks that texts of calls are in the words of the pages.
+func TestErrorText(t *testing.T) {
+	for said, want := range map[string]string{
+		"12 SEARCHFAILED (no such slice): there is nothing": "there is nothing",
+		"the end of sliver urn:publicid:IDN+example.org:a+sliver+1-2 cannot be 2030-01-01T00:00:00Z; nothing was changed: geni_best_effort=true changes the slivers that allow it": "the end of a node cannot be 2030-01-01T00:00:00Z; nothing was changed",
+		"sliver urn:publicid:IDN+example.org+sliver+1, 2 nodes": "a node, 2 nodes",
+	} {
+		if got := errorText(fmt.Errorf("renew: %w", &am.Error{Msg: said})); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -235,10 +236,15 @@ func errorText(err error) string {
 		return strings.TrimSuffix(e.text, ".")
 	}
 	if e, ok := errors.AsType[*am.Error](err); ok {
-		if _, text, ok := strings.Cut(e.Msg, "): "); ok {
-			return text
+		text := e.Msg
+		if _, rest, ok := strings.Cut(text, "): "); ok {
+			text = rest
 		}
-		return e.Msg
+		text, _, _ = strings.Cut(text, ": geni_best_effort=")
+		return sliverURN.ReplaceAllString(text, "a node")
 	}
 	return err.Error()
 }
+
+// sliverURN matches how texts of calls name a sliver.
+var sliverURN = regexp.MustCompile(`sliver urn:publicid:[^\s,;:]+(?::[^\s,;:]+)*`)
