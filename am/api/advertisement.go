@@ -58,8 +58,11 @@ func listResources(ctx context.Context, c *call) (xmlrpc.Value, []string, error)
 	var err error
 	if c.startTime.IsZero() && c.endTime.IsZero() {
 		body, err = c.api.advertisement(f)
-	} else {
-		body, err = c.api.windowAdvertisement(ctx, f, c.startTime, c.endTime)
+	} else { // one of each caller waits for the others, so that nobody waits for all of one caller
+		err = c.api.agg.Memory().InTurn(ctx, c.event.Caller.Key(), func() (err error) {
+			body, err = c.api.windowAdvertisement(ctx, f, c.startTime, c.endTime)
+			return err
+		})
 	}
 	c.ready, c.gzipped = body, f.encoding == encodeGzip
 	return nil, nil, err

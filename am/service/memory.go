@@ -117,6 +117,11 @@ func (m *Memory) Parse(ctx context.Context, caller string, text []byte, o rspec.
 	return r, err
 }
 
+// InTurn calls f when no other call of the caller is in such an f. It fails with ctx's error if ctx ends first.
+func (m *Memory) InTurn(ctx context.Context, caller string, f func() error) error {
+	return m.inTurn(ctx, caller, false, f)
+}
+
 // inTurn calls f when no other call of the caller is in f. If isLarge is true, it also waits until
 // no other large f runs. It fails with ctx's error if ctx ends first.
 func (m *Memory) inTurn(ctx context.Context, caller string, isLarge bool, f func() error) error {

@@ -58,7 +58,7 @@ func (a *attempt) findRoom(ctx context.Context, refusal *binder.UnsatisfiedError
 	if a.isLarge() { // it has the turn of its caller
 		_ = find()
 	} else {
-		_ = a.memory.inTurn(ctx, a.grant.Caller().Key(), false, find) // without a turn there is only the refusal
+		_ = a.memory.InTurn(ctx, a.grant.Caller().Key(), find) // without a turn there is only the refusal
 	}
 	return isCut
 }
