@@ -18,6 +18,7 @@ import (
 	"patchbay/am/client"
 	"patchbay/am/service"
 	"patchbay/am/urn"
+	"patchbay/rspec"
 )
 
 // calendarPages are the pages of a site at midnight of 2030-01-01 with a calendar.
@@ -156,7 +157,7 @@ func TestCalendarIsEscaped(t *testing.T) {
 func TestFeedIsEscaped(t *testing.T) {
 	const hostile = "a\r\nEND:VEVENT\r\nATTENDEE:mailto:alice@example.org\r\nx;y,z\\"
 	p := calendarPages(t, service.Calendar{})
-	q := &request{Pages: p}
+	q := &request{Pages: p, now: hour(2)}
 	feed := func(end int) (*ical.Calendar, string) {
 		c := ical.NewCalendarFor("Patchbay")
 		u := urn.MustParse("urn:publicid:IDN+example.org:lab1+slice+course")
@@ -164,7 +165,7 @@ func TestFeedIsEscaped(t *testing.T) {
 		later := v
 		later.Begins = hour(30)
 		e := experimentRow{sliceRecord: sliceRecord{URN: u, Project: urn.URN{Name: "lab1"}}, Slivers: []client.Sliver{v, v, later}}
-		if err := q.addEvents(c, e); err != nil {
+		if err := q.addEvents(c, e, hour(1)); err != nil {
 			t.Fatal(err)
 		}
 		text := c.Serialize(ical.WithNewLine("\r\n"))
@@ -182,6 +183,9 @@ func TestFeedIsEscaped(t *testing.T) {
 	begin, err := list[0].GetStartAt()
 	if end, failed := list[0].GetEndAt(); err != nil || failed != nil || !begin.Equal(hour(3)) || !end.Equal(hour(40)) {
 		t.Errorf("an event from %s until %s: %v %v", begin, end, err, failed)
+	}
+	if made, changed := list[0].GetProperty(ical.ComponentPropertyDtstamp), list[0].GetProperty(ical.ComponentPropertyLastModified); made.Value != "20300101T020000Z" || changed.Value != "20300101T010000Z" {
+		t.Errorf("an event of %s, changed at %s", made.Value, changed.Value)
 	}
 	moved, _ := feed(41)
 	if list[0].Id() != moved.Events()[0].Id() || list[0].Id() == list[1].Id() {
@@ -226,6 +230,43 @@ func TestStartWindow(t *testing.T) {
 		}
 		if !strings.Contains(got, want) {
 			t.Errorf("%q: %s, want %s", form, got, want)
+		}
+	}
+}
+
+// TestFillFromCalendar checks the request for what a link of the calendar names.
+func TestFillFromCalendar(t *testing.T) {
+	p := calendarPages(t, service.Calendar{})
+	p.Free = func() (service.Free, error) {
+		return service.Free{Types: []service.FreeType{
+			{Name: "raw-pc", Hardware: []string{"small", "pc"}, Kind: "exclusive", Total: 12}, {Name: "raw-pc", Hardware: []string{"large", "pc"}, Kind: "exclusive", Total: 3},
+			{Name: "vm", Kind: "shared", Total: 1000},
+		}}, nil
+	}
+	for query, want := range map[string]string{
+		"type=raw-pc&hardware=large":                        "1 large true",
+		"type=raw-pc&hardware=large&count=4":                "3 large true",
+		"type=raw-pc&hardware=small&count=4":                "4 small true",
+		"type=vm&count=999999":                              "100  false",
+		"type=vm&count=-1":                                  "1  false",
+		"type=vm&count=x":                                   "1  false",
+		"type=raw-pc&hardware=%22/%3E":                      "example",
+		"type=bus&count=2":                                  "example",
+		"begin=2030-01-01T05:00&end=tomorrow&type=&count=2": "example",
+	} {
+		f, got := startForm{Text: "example"}, "example"
+		if err := f.fillFromCalendar(&request{Pages: p, r: httptest.NewRequest(http.MethodGet, "/ui/start?"+query, nil)}); err != nil {
+			t.Fatal(err)
+		}
+		if f.Text != got {
+			r, err := rspec.ParseRequest([]byte(f.Text), rspec.ReadOptions{})
+			if err != nil {
+				t.Fatalf("%s: %v", query, err)
+			}
+			got = fmt.Sprint(len(r.Nodes), " ", r.Nodes[0].HardwareType, " ", *r.Nodes[0].Exclusive)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
 		}
 	}
 }

@@ -70,9 +70,17 @@ func (q *request) sendFeed() error {
 	c := ical.NewCalendarFor("Patchbay")
 	c.SetMethod(ical.MethodPublish)
 	c.SetXWRCalName(q.Site + ", " + member.Name)
-	c.SetRefreshInterval("PT1H", ical.WithValue("DURATION"))
+	c.SetRefreshInterval("PT1H")
 	for _, e := range list {
-		if err := q.addEvents(c, e); err != nil {
+		entries, err := q.journalOf(e.sliceRecord)
+		if err != nil {
+			return err
+		}
+		changed := e.Created
+		if n := len(entries); n > 0 {
+			changed = entries[n-1].At
+		}
+		if err := q.addEvents(c, e, changed); err != nil {
 			return err
 		}
 	}
@@ -85,8 +93,8 @@ type feedEvent struct {
 	nodes        []string
 }
 
-// addEvents adds an event for each window of an experiment. Its UID depends on the slice and the begin, which never move.
-func (q *request) addEvents(c *ical.Calendar, e experimentRow) error {
+// addEvents adds an event for each window of an experiment, which was last changed at a time. Its UID depends on the slice and the begin, which never move.
+func (q *request) addEvents(c *ical.Calendar, e experimentRow, changed time.Time) error {
 	for _, w := range e.Slivers {
 		if w.Begins.IsZero() { // only the site knows since when it has been reserved
 			rows, err := list[operate.Sliver](q, "slivers", operate.Filter{Slice: e.URN.String()})
@@ -112,7 +120,8 @@ func (q *request) addEvents(c *ical.Calendar, e experimentRow) error {
 	for _, x := range events {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", e.URN.Key(), x.begins.Unix()))
 		event := c.AddEvent(hex.EncodeToString(sum[:16]) + "@" + q.Site)
-		event.SetDtStampTime(x.begins)
+		event.SetDtStampTime(q.now)
+		event.SetLastModifiedAt(changed)
 		event.SetStartAt(x.begins)
 		event.SetEndAt(x.ends)
 		event.SetSummary(name)

@@ -21,6 +21,7 @@ import (
 	"patchbay/am/client"
 	"patchbay/am/client/experiment"
 	"patchbay/am/display"
+	"patchbay/am/service"
 	"patchbay/am/site/operate"
 	"patchbay/am/urn"
 	"patchbay/rspec"
@@ -44,6 +45,8 @@ type startForm struct {
 	IsClass                  bool          // the text is the request of the project
 	NeedsNoKey               bool          // the visitor was told that without a key they cannot log in
 	Seen                     string        // identifies the text that the form showed
+	// Count is the number of nodes of the type that a link of the calendar names, which has Most of them; 0 without such a link.
+	Count, Most int
 }
 
 // startBody is the data of templates/start.html.
@@ -118,32 +121,51 @@ func (q *request) showStart() error {
 	return q.showForm(f, nil, "")
 }
 
-// nodeRequest is a request for one node.
-const nodeRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
-  <node client_id="node1" exclusive="%t">
+// nodeRequest is a node of a request.
+const nodeRequest = `  <node client_id="node%d" exclusive="%t">
 %s    <sliver_type name="%s"/>
   </node>
-</rspec>
 `
 
-// fillFromCalendar fills in what a link of the calendar has: a free time, and the type of a node.
+// maxCount limits the nodes that the form fills in.
+const maxCount = 100
+
+// fillFromCalendar fills in what a link of the calendar has: a free time, and the type and the number of nodes.
 func (f *startForm) fillFromCalendar(q *request) error {
 	v := q.r.URL.Query()
 	f.Begin, _ = parseInput(v.Get("begin")) // a damaged one is left out
 	f.End, _ = parseInput(v.Get("end"))
+	name, hardware, line := v.Get("type"), v.Get("hardware"), ""
 	free, err := q.Free()
-	for _, t := range free.Types {
-		name, hardware := v.Get("type"), v.Get("hardware")
-		if name == "" || t.Name != name || hardware != "" && !slices.Contains(t.Hardware, hardware) {
-			continue
-		}
-		if hardware != "" {
-			hardware = fmt.Sprintf("    <hardware_type name=\"%s\"/>\n", template.HTMLEscapeString(hardware))
-		}
-		f.Text = fmt.Sprintf(nodeRequest, t.Kind == "exclusive", hardware, template.HTMLEscapeString(name))
-		break
+	i := slices.IndexFunc(free.Types, func(t service.FreeType) bool {
+		return t.Name == name && (hardware == "" || slices.Contains(t.Hardware, hardware))
+	})
+	if i < 0 || err != nil {
+		return err
 	}
-	return err
+	if hardware != "" {
+		line = fmt.Sprintf("    <hardware_type name=\"%s\"/>\n", template.HTMLEscapeString(hardware))
+	}
+	count, _ := strconv.Atoi(v.Get("count"))
+	f.Most = min(free.Types[i].Total, maxCount)
+	f.Count = max(1, min(count, f.Most))
+	f.Text = "<rspec type=\"request\" xmlns=\"http://www.geni.net/resources/rspec/3\">\n"
+	for n := range f.Count {
+		f.Text += fmt.Sprintf(nodeRequest, n+1, free.Types[i].Kind == "exclusive", line, template.HTMLEscapeString(name))
+	}
+	f.Text += "</rspec>\n"
+	return nil
+}
+
+// Gap has the values of the link of the calendar, without the number of nodes.
+func (x startBody) Gap() map[string]string {
+	gap := map[string]string{}
+	for _, name := range []string{"begin", "end", "type", "hardware"} {
+		if value := x.r.URL.Query().Get(name); value != "" {
+			gap[name] = value
+		}
+	}
+	return gap
 }
 
 // choices returns the projects in which the visitor may start experiments, and what projects offer them.

@@ -42,6 +42,9 @@ func (s *site) events(url string) (status int, list []*ical.VEvent) {
 	if resp.StatusCode != http.StatusOK {
 		return resp.StatusCode, nil
 	}
+	if bytes.Count(body, []byte("VALUE=DURATION")) != 1 {
+		s.t.Errorf("a parameter is not there once:\n%s", body)
+	}
 	c, err := ical.ParseCalendar(bytes.NewReader(body))
 	if err != nil {
 		s.t.Fatalf("%v:\n%s", err, body)
@@ -63,6 +66,9 @@ func TestWebCalendar(t *testing.T) {
 	p.see("raw-pc", "UTC", "Here")
 	p.pressBar("pc1: free")
 	p.see("Start an experiment", "1 node", "Start checks whether it fits then.")
+	p.fill("How many nodes", "2")
+	p.press("Change the request")
+	p.see("2 nodes", "Start checks whether it fits then.")
 	begin := get[string](p, `document.getElementById("begin").value`)
 	if end := get[string](p, `document.getElementById("end").value`); end != "" {
 		t.Errorf("the end is %s, not that of how long it lasts", end)
@@ -77,11 +83,14 @@ func TestWebCalendar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.fill("End", from.Add(-time.Hour).Format("2006-01-02T15:04"))
+	p.press("Move the end")
+	p.see("The end must be after the begin")
 	p.fill("End", from.Add(2*time.Hour).Format("2006-01-02T15:04"))
 	p.press("Move the end")
 	p.see("The experiment is kept until")
 	p.press("Mine")
-	p.see("course reserved 1 node: 1 reserved")
+	p.see("course reserved 2 nodes: 2 reserved")
 
 	p.press("Make a feed link")
 	feed := get[string](p, `document.querySelector("#feed [data-copy]").dataset.copy`)
@@ -104,10 +113,10 @@ func TestWebCalendar(t *testing.T) {
 		bob.press(name)
 	}
 	mine, others := `document.querySelectorAll("svg a[aria-label^='course on pc']").length`, `document.querySelectorAll("svg [aria-label*=': reserved from']").length`
-	if n := get[int](p, mine); n != 1 {
+	if n := get[int](p, mine); n != 2 {
 		t.Errorf("alice sees %d of her windows", n)
 	}
-	if n, text := get[int](bob, others), get[string](bob, "document.body.innerHTML"); n != 1 || strings.Contains(text, "course") || strings.Contains(text, "alice") {
+	if n, text := get[int](bob, others), get[string](bob, "document.body.innerHTML"); n != 2 || strings.Contains(text, "course") || strings.Contains(text, "alice") {
 		t.Errorf("bob sees %d windows:\n%s", n, text)
 	}
 
