@@ -82,6 +82,9 @@ func TestPolicyOfReservationsAhead(t *testing.T) {
 			bob Allocate b4 a geni_start_time=+10h geni_end_time=+12h
 			alice Delete s2
 			alice Allocate s3 b geni_start_time=+10h geni_end_time=+12h`},
+		{"one that has not begun is allowed", "ahead: {windows: 1}", service.Leases{}, `
+			alice Allocate s1 a geni_start_time=+10h geni_end_time=+12h
+			alice Allocate s2 a geni_start_time=+20h geni_end_time=+22h -> REFUSED "at most 1 reservation that has not begun"`},
 		{"and their node-hours", "ahead: {node_hours: 10}", service.Leases{}, `
 			alice Allocate s1 a b geni_start_time=+10h geni_end_time=+13h
 			alice Allocate s2 a geni_start_time=+20h geni_end_time=+25h -> REFUSED "at most 10 node-hours that have not begun; this request would make 11, with 6 already held"

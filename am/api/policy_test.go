@@ -158,7 +158,7 @@ func TestPolicyLimitsLeases(t *testing.T) {
 	s.settle()
 	ends(renew(day), "up to the window", day)
 	a := renew(day+time.Second).want(t, "beyond the window", am.Refused)
-	if a.detail != int(am.OutOfRange) || !strings.Contains(a.output, "the latest time is "+at(day)+`, by rule "short" of this site, which limits renewals to 1d from now; Sorry.`) {
+	if a.detail != int(am.OutOfRange) || !strings.Contains(a.output, "the latest time is "+at(day)+`, by rule "short" of this site, which limits renewals to 1d from now. Sorry.`) {
 		t.Errorf("%d %s", a.detail, a.output)
 	}
 	ends(renew(time.Hour), "shorter", time.Hour)

@@ -105,7 +105,7 @@ func manyKeys(n int) string {
 }
 
 func TestConfigDefaultsAndPaths(t *testing.T) {
-	c, err := ParseConfig("/site/patchbay.yaml", []byte(smallest+"leases: {provisioned: 1d12h}\nstate: /var/lib/state.db\n"))
+	c, err := ParseConfig("/site/patchbay.yaml", []byte(smallest+"leases: {provisioned: 1d12h, ahead_max: 0}\nstate: /var/lib/state.db\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +118,7 @@ func TestConfigDefaultsAndPaths(t *testing.T) {
 		{"provisioned", c.Leases.Provisioned.String(), "36h0m0s"},
 		{"provisioned_max", c.Leases.ProvisionedMax.String(), "720h0m0s"},
 		{"allocated", c.Leases.Allocated.String(), "10m0s"},
+		{"ahead_max", c.Leases.AheadMax.String(), "0s"},
 	} {
 		if x.got != x.want {
 			t.Errorf("%s is %q, want %q", x.what, x.got, x.want)

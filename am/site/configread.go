@@ -163,7 +163,7 @@ func withoutRepeats(err error, earlier []error) []error {
 }
 
 // decodeText is a decode hook that reads values as operators write them. A list of texts may be a
-// single text. Durations need a unit, because a bare number would mean nanoseconds. Whole numbers may
+// single text. Durations other than 0 need a unit, because a bare number would mean nanoseconds. Whole numbers may
 // be sizes such as 64K. A text that YAML reads as a number is refused, because 1.10 would become 1.1.
 func decodeText(from, to reflect.Type, data any) (any, error) {
 	if from == to || from.Kind() == reflect.Map || from.Kind() == reflect.Slice {
@@ -175,6 +175,8 @@ func decodeText(from, to reflect.Type, data any) (any, error) {
 		return []any{data}, nil
 	case to.Kind() == reflect.String:
 		return nil, fmt.Errorf("%s is not a text in YAML; write it in quotes", text)
+	case to == reflect.TypeFor[time.Duration]() && text == "0":
+		return time.Duration(0), nil
 	case to == reflect.TypeFor[time.Duration]():
 		return display.ParseDuration(text)
 	case to.Kind() != reflect.Bool:

@@ -206,9 +206,12 @@ func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []a
 		if !x.Live(now) {
 			continue
 		}
-		if x.Status.Allocation == am.Allocated {
+		switch {
+		case x.Status.Allocation == am.Allocated && !x.Begins.IsZero():
+			s.Waiting++
+		case x.Status.Allocation == am.Allocated:
 			s.Reserved++
-		} else {
+		default:
 			s.Slivers++
 			provisioned[x.Slice.Key()] = true
 		}

@@ -43,12 +43,14 @@ func TestLeasesThatOverlapMaintenance(t *testing.T) {
 	released.Status.Allocation = am.Unallocated
 	reserved := on("f", "pc4", 7)
 	reserved.Status.Allocation = am.Allocated
+	later := on("g", "pc4", 9)
+	later.Status.Allocation, later.Begins, later.Ends = am.Allocated, hour(8), hour(9)
 	s := maintenanceState(p, inv, []am.Sliver{
 		on("a", "pc1", 8),  // ends as it begins
 		on("b", "pc1", 9),  // reaches into the first
 		on("b", "pc2", 11), // so does this
 		on("c", "pc3", 14), // into the second
-		on("c", "gone", 14), frozen, released, reserved,
+		on("c", "gone", 14), frozen, released, reserved, later,
 	}, hour(6))
 	var got []string
 	for _, r := range s.Affected {
@@ -58,8 +60,8 @@ func TestLeasesThatOverlapMaintenance(t *testing.T) {
 	if strings.Join(got, ", ") != want || s.Affected[0].Planned != 0 || s.Affected[2].Planned != 1 {
 		t.Errorf("who reaches into it: %q", got)
 	}
-	if s.Slivers != 6 || s.Slices != 4 || s.Reserved != 1 {
-		t.Errorf("%d slivers of %d slices, and %d reserved", s.Slivers, s.Slices, s.Reserved)
+	if s.Slivers != 6 || s.Slices != 4 || s.Reserved != 1 || s.Waiting != 1 {
+		t.Errorf("%d slivers of %d slices, %d reserved and %d waiting", s.Slivers, s.Slices, s.Reserved, s.Waiting)
 	}
 }
 

@@ -171,9 +171,9 @@ func (p *policyFile) watch(ctx context.Context) {
 // ErrNothingHeld means that the site has no store, so no user holds anything.
 var ErrNothingHeld = errors.New("the site has not served yet")
 
-// Held returns the resources that a user, a slice and the slice's project hold. It fails with
+// Held returns the resources that a user, a slice and the slice's project hold, and what the user reserved ahead. It fails with
 // ErrNothingHeld if the site has no store.
-func (c *Config) Held(ctx context.Context, user, slice urn.URN) (h policy.Held, err error) {
+func (c *Config) Held(ctx context.Context, user, slice urn.URN) (h policy.Used, err error) {
 	if _, err := os.Stat(c.State); errors.Is(err, os.ErrNotExist) {
 		return h, ErrNothingHeld
 	}

@@ -186,7 +186,7 @@ func followedSliver(s *am.Sliver) *am.Sliver {
 		URN: s.URN, Slice: s.Slice, ClientID: s.ClientID, Component: s.Component, Creator: s.Creator, Speaker: s.Speaker, Request: s.Request,
 		Status: s.Status, Error: s.Error, Expires: s.Expires, NotifiedEnd: s.NotifiedEnd, NotifiedBefore: s.NotifiedBefore, ProbedUntil: s.ProbedUntil,
 		Begins: s.Begins, Ends: s.Ends, Begun: s.Begun, PublicAddress: s.PublicAddress,
-		Observed:      am.Observed{Addresses: s.Observed.Addresses, Logins: s.Observed.Logins, Outside: s.Observed.Outside},
+		Observed: am.Observed{Addresses: s.Observed.Addresses, Logins: s.Observed.Logins, Outside: s.Observed.Outside},
 	}
 }
 

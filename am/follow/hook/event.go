@@ -42,7 +42,7 @@ const (
 	// Begins: the sliver has begun, which was reserved ahead.
 	Begins Kind = lease.EventBegins
 	// Limited: another reservation begins on the sliver's component, so the lease cannot be renewed beyond that time,
-	// which Event.Text names. It is sent only for the first such reservation.
+	// which Event.Text has. It is sent only for the first such reservation.
 	Limited Kind = lease.EventLimited
 	// NoShow: the sliver is released, because it has begun and was not provisioned in time. Released follows.
 	NoShow Kind = lease.EventNoShow

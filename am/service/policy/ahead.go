@@ -43,6 +43,11 @@ func (a *Ahead) Move(h *am.Hold, until time.Time) {
 	}
 }
 
+// Counts returns the number of windows, and the node-hours, rounded up.
+func (a *Ahead) Counts() (windows, nodeHours int64) {
+	return int64(len(a.windows)), hours(a.seconds)
+}
+
 // LimitsAhead reports whether the rule limits what has not begun.
 func (p *Permit) LimitsAhead() bool { return p != nil && p.rule.ahead != nil }
 
@@ -52,7 +57,7 @@ func (p *Permit) WithinAhead(held Ahead, added []am.Hold) error {
 	if !p.LimitsAhead() {
 		return nil
 	}
-	windows, seconds := len(held.windows), held.seconds
+	windows, nodeHours := held.Counts()
 	for i := range added {
 		held.Add(&added[i])
 	}
@@ -60,8 +65,8 @@ func (p *Permit) WithinAhead(held Ahead, added []am.Hold) error {
 		most, has, sum int64
 		unit           string
 	}{
-		{p.rule.ahead.windows, int64(windows), int64(len(held.windows)), "reservation"},
-		{p.rule.ahead.hours, hours(seconds), hours(held.seconds), "node-hour"},
+		{p.rule.ahead.windows, windows, int64(len(held.windows)), "reservation"},
+		{p.rule.ahead.hours, nodeHours, hours(held.seconds), "node-hour"},
 	} {
 		if l.most == unlimited || l.sum <= l.most {
 			continue
@@ -70,10 +75,18 @@ func (p *Permit) WithinAhead(held Ahead, added []am.Hold) error {
 		if l.most == 0 {
 			remedy = "it allows none"
 		}
-		return p.rule.refusal("%s allows user %s at most %s that have not begun; this request would make %d, with %d already held: %s",
-			p.rule, p.user.Name, plural(l.most, l.unit), l.sum, l.has, remedy)
+		return p.rule.refusal("%s allows user %s at most %s; this request would make %d, with %d already held: %s",
+			p.rule, p.user.Name, notBegun(l.most, plural(l.most, l.unit)), l.sum, l.has, remedy)
 	}
 	return nil
+}
+
+// notBegun returns the text for n things that have not begun.
+func notBegun(n int64, things string) string {
+	if n == 1 {
+		return things + " that has not begun"
+	}
+	return things + " that have not begun"
 }
 
 // hours returns the hours of a time, rounded up.
@@ -88,8 +101,8 @@ func (p *Permit) UntilAhead(held Ahead, h *am.Hold, until time.Time) (time.Time,
 	if int64(until.Sub(h.Until)/time.Second) <= left {
 		return until, ""
 	}
-	return h.Until.Add(time.Duration(left) * time.Second), p.rule.withHint(fmt.Sprintf("%s, which allows user %s at most %s that have not begun",
-		p.rule, p.user.Name, plural(p.rule.ahead.hours, "node-hour")))
+	return h.Until.Add(time.Duration(left) * time.Second), p.rule.withHint(fmt.Sprintf("%s, which allows user %s at most %s",
+		p.rule, p.user.Name, notBegun(p.rule.ahead.hours, plural(p.rule.ahead.hours, "node-hour"))))
 }
 
 // sentences describes the limits.
@@ -102,7 +115,7 @@ func (l *aheadLimit) sentences() (all []string) {
 		unit string
 	}{{l.windows, "reservation"}, {l.hours, "node-hour"}} {
 		if x.n != unlimited {
-			all = append(all, fmt.Sprintf("at most %s a user that have not begun", plural(x.n, x.unit)))
+			all = append(all, "at most "+notBegun(x.n, plural(x.n, x.unit)+" a user"))
 		}
 	}
 	return all

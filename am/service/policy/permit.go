@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"patchbay/am"
 	"patchbay/am/display"
@@ -67,8 +69,11 @@ func (x *Rule) withHint(text string) string {
 	if x.says == "" {
 		return text
 	}
-	if endsSentence(text) {
+	switch first, _ := utf8.DecodeRuneInString(x.says); {
+	case endsSentence(text):
 		return text + " " + x.says
+	case unicode.IsUpper(first):
+		return text + ". " + x.says
 	}
 	return text + "; " + x.says
 }

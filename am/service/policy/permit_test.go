@@ -44,7 +44,7 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 		want        string // of Begin
 	}{
 		{"who has accepted the terms", student("alice"), net, ""},
-		{"who has not", student("bob"), net, `[T&C-APPROVAL-MISSING] rule "students" of this site requires urn:publicid:IDN+example.org:course-net+user+bob to accept its terms of use first; Ask your teacher. Accept them here: `},
+		{"who has not", student("bob"), net, `[T&C-APPROVAL-MISSING] rule "students" of this site requires urn:publicid:IDN+example.org:course-net+user+bob to accept its terms of use first. Ask your teacher. Accept them here: `},
 		{"in another project", student("alice"), other, "urn:publicid:IDN+example.org:course-net+user+alice matches no rule of this site in project example.org:other, so nothing"},
 		{"of another authority", userURN("alice"), net, "urn:publicid:IDN+example.org+user+alice matches no rule of this site"},
 		{"in no project that is known", userURN("alice"), urn.URN{}, "urn:publicid:IDN+example.org+user+alice matches no rule of this site, so nothing is available to them; ask this site's operators for access"},
@@ -85,7 +85,7 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 		want  string
 	}{
 		{"up to the limit of the slice", alice, a, 1, 0, ""},
-		{"beyond that of the slice", alice, a, 2, 0, `rule "few" of this site allows at most 5 nodes for slice a at one time; 2 more, with 4 already held, are too many: request at most 1, or release some first; Sorry.`},
+		{"beyond that of the slice", alice, a, 2, 0, `rule "few" of this site allows at most 5 nodes for slice a at one time; 2 more, with 4 already held, are too many: request at most 1, or release some first. Sorry.`},
 		{"up to that of the user and the project", alice, b, 2, 0, ""},
 		{"beyond that of the user, in another slice", alice, b, 3, 0, "at most 6 nodes for user alice at one time; 3 more, with 4 already held"},
 		{"beyond that of the project", bob, sliceURN("Course-Net", "c"), 3, 0, "at most 8 nodes for project example.org:Course-Net at one time; 3 more, with 6 already held"},
@@ -171,7 +171,7 @@ func TestLeasesByRule(t *testing.T) {
 				t.Errorf("the first lease is %s, want %s", got, tt.first)
 			}
 			at, by := p.Latest(now, created, now.Add(720*time.Hour), "the site")
-			if at.Sub(now) != tt.latest || !strings.Contains(by, tt.by) || by != "the site" && !strings.HasSuffix(by, "; Sorry.") {
+			if at.Sub(now) != tt.latest || !strings.Contains(by, tt.by) || by != "the site" && !strings.HasSuffix(by, ". Sorry.") {
 				t.Errorf("renewed to at most %s by %s, want %s by %s", at.Sub(now), by, tt.latest, tt.by)
 			}
 		})
@@ -234,7 +234,7 @@ func TestFullReportsReachedLimits(t *testing.T) {
 		want  string
 	}{
 		{"room is left", student("alice"), slice, Held{User: Amount{Nodes: 9, Cores: 19}, Slice: Amount{Nodes: 4}, Project: Amount{Nodes: 39}}, ""},
-		{"the user is full", student("alice"), slice, Held{User: Amount{Nodes: 10}}, "at most 10 nodes for user alice at one time; 1 more, with 10 already held, are too many: release some first; Ask your teacher."},
+		{"the user is full", student("alice"), slice, Held{User: Amount{Nodes: 10}}, "at most 10 nodes for user alice at one time; 1 more, with 10 already held, are too many: release some first. Ask your teacher."},
 		{"the slice is full", student("alice"), slice, Held{Slice: Amount{Nodes: 5}}, "at most 5 nodes for slice s"},
 		{"the project is full", student("alice"), slice, Held{Project: Amount{Nodes: 41}}, "at most 40 nodes for project"},
 		{"no core is left", student("alice"), slice, Held{User: Amount{Nodes: 1, Cores: 20}}, "at most 20 cores for user alice"},

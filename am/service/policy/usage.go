@@ -19,6 +19,12 @@ func (a Amount) max(b Amount) Amount {
 	return Amount{max(a.Nodes, b.Nodes), max(a.Cores, b.Cores), max(a.Disk, b.Disk)}
 }
 
+// Used has what a user, a slice and its project hold now, and what the user holds that has not begun.
+type Used struct {
+	Held
+	Windows, NodeHours int64
+}
+
 // Calendar calls f with what each sliver holds, until f returns false.
 type Calendar func(f func(*am.Hold) bool) error
 

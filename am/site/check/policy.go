@@ -118,7 +118,7 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 	}
 	h, err := c.Held(ctx, user, slice)
 	if e.Refused == "" && (err == nil || errors.Is(err, site.ErrNothingHeld)) {
-		e.Refused = rules.Full(user, slice, h)
+		e.Refused = rules.Full(user, slice, h.Held)
 	}
 	if e.Refused != "" {
 		k.warn("", "this user can reserve nothing now: %s", e.Refused)
@@ -181,7 +181,7 @@ func (w Subject) parse(c *site.Config) (user, slice urn.URN, err error) {
 }
 
 // reportHeld prints the held resources h, or the error from reading them.
-func (k *Checker) reportHeld(c *site.Config, slice urn.URN, h policy.Held, err error) {
+func (k *Checker) reportHeld(c *site.Config, slice urn.URN, h policy.Used, err error) {
 	if errors.Is(err, site.ErrNothingHeld) {
 		k.good("", "held now: nothing, because %v", err)
 		return
@@ -193,6 +193,9 @@ func (k *Checker) reportHeld(c *site.Config, slice urn.URN, h policy.Held, err e
 	text := fmt.Sprintf("held now: by the user %s", amountText(h.User))
 	if !slice.IsZero() {
 		text += fmt.Sprintf(", in the slice %s, in its project %s", amountText(h.Slice), amountText(h.Project))
+	}
+	if h.Windows > 0 {
+		text += fmt.Sprintf("; reserved ahead: %s with %s", display.Count(int(h.Windows), "reservation"), display.Count(int(h.NodeHours), "node-hour"))
 	}
 	k.good("", "%s", text)
 }

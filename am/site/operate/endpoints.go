@@ -127,7 +127,7 @@ func orderHandler[T any](run func(*http.Request, T) (Result, error)) http.Handle
 	})
 }
 
-// held returns a policy.Held in JSON. slice may be "" for none.
+// held returns a policy.Used in JSON. slice may be "" for none.
 func (d *Operations) held(user, slice string) ([]byte, error) {
 	u, err := urn.Parse(user)
 	var in urn.URN
@@ -137,9 +137,14 @@ func (d *Operations) held(user, slice string) ([]byte, error) {
 	if err != nil {
 		return nil, malformed("%v", err)
 	}
-	var h policy.Held
+	var h policy.Used
 	err = d.cfg.Store.Read(func(v *store.View) (err error) {
-		h, err = policy.Calendar(v.Calendar).Held(u, in, v.Now(), v.Now().Add(time.Second), v.Now()) // now, without reservations ahead
+		ahead := policy.AheadOf(u)
+		if err := v.Calendar(func(h *am.Hold) bool { ahead.Add(h); return true }); err != nil {
+			return err
+		}
+		h.Windows, h.NodeHours = ahead.Counts()
+		h.Held, err = policy.Calendar(v.Calendar).Held(u, in, v.Now(), v.Now().Add(time.Second), v.Now()) // now, without reservations ahead
 		return err
 	})
 	if err != nil {

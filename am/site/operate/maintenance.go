@@ -61,7 +61,8 @@ type MaintenanceState struct {
 	Wrong    string // error of the file's current content; "" for none
 	Slices   int    // slices with provisioned slivers
 	Slivers  int    // provisioned slivers
-	Reserved int    // slivers that are allocated but not provisioned
+	Reserved int    // slivers that were reserved for now, and are not provisioned
+	Waiting  int    // slivers that were reserved ahead, and are not provisioned
 	Affected []AffectedSlice
 }
 

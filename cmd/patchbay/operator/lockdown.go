@@ -76,6 +76,9 @@ func (o *lockdownOptions) Run(ctx context.Context, c command.Console) error {
 	if r.State.Reserved > 0 {
 		fmt.Fprintf(c.Out, "Reservations cannot be provisioned meanwhile, and end unless they are renewed: %s.\n", display.Count(r.State.Reserved, "sliver"))
 	}
+	if r.State.Waiting > 0 {
+		fmt.Fprintf(c.Out, "Reservations ahead wait meanwhile, but not beyond their ends: %s.\n", display.Count(r.State.Waiting, "sliver"))
+	}
 	fmt.Fprintf(c.Out, "To accept new reservations again: %s\n", o.site.Hint("lockdown", "--lift"))
 	return nil
 }
