@@ -2,6 +2,7 @@ package display
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -81,4 +82,17 @@ func LocalAndUTC(t time.Time) string {
 		return Time(t)
 	}
 	return Local(t) + " (" + Time(t) + ")"
+}
+
+var timeInText = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
+// LocalTimes returns a text with its times in UTC written as Local does, in the zone of the user.
+func LocalTimes(text string) string {
+	return timeInText.ReplaceAllStringFunc(text, func(s string) string {
+		t, err := time.Parse(time.RFC3339, s)
+		if err != nil {
+			return s
+		}
+		return Local(t.Local())
+	})
 }

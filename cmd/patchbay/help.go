@@ -56,5 +56,6 @@ name without * and ? must exist. Separate several patterns by spaces or commas. 
 may be ranges such as pc1..pc4. Slivers are named SLICE/CLIENT_ID.
 
 A TIME is written 2030-01-31T12:00:00Z, with its zone, or is a duration from now such as
-2h or 3d. For --since, --from and --until of lists it is a duration before now. All times
-are printed in UTC.`
+2h or 3d. For --since, --from and --until of lists it is a duration before now. These
+commands print times in UTC. calendar, up, extend and call also take and print times in
+your time zone; see: patchbay help up.`

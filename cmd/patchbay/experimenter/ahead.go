@@ -1,6 +1,7 @@
 package experimenter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,12 +18,12 @@ import (
 
 // parseWindow parses --at and --until, and sets the end that --for requests after --at.
 func (o *upOptions) parseWindow(now time.Time) (err error) {
-	from := now
+	o.from = now.Truncate(time.Second)
 	if o.At != "" {
 		if o.start, err = display.ParseTime(o.At, now, now); err != nil {
 			return fmt.Errorf("--at: %w", err)
 		}
-		if from = o.start; !o.start.After(now) {
+		if o.from = o.start; !o.start.After(now) {
 			return fmt.Errorf("--at: %s is in the past; without --at, the nodes begin now", display.LocalAndUTC(o.start.Local()))
 		}
 	}
@@ -30,11 +31,11 @@ func (o *upOptions) parseWindow(now time.Time) (err error) {
 	case o.Until != "" && o.For != "":
 		return errors.New("--for and --until both set the end of the leases; give one")
 	case o.Until != "":
-		if o.end, err = display.ParseTime(o.Until, now, from); err != nil {
+		if o.end, err = display.ParseTime(o.Until, now, o.from); err != nil {
 			return fmt.Errorf("--until: %w", err)
 		}
-		if !o.end.After(from) {
-			return fmt.Errorf("--until: %s is not after the start at %s", display.LocalAndUTC(o.end.Local()), display.LocalAndUTC(from.Local()))
+		if !o.end.After(o.from) {
+			return fmt.Errorf("--until: %s is not after the start at %s", display.LocalAndUTC(o.end.Local()), display.LocalAndUTC(o.from.Local()))
 		}
 	case o.At != "" && o.life > 0:
 		o.end = o.start.Add(o.life)
@@ -78,13 +79,18 @@ func (u *upRun) reserve(ctx context.Context) error {
 	isOther := !u.start.IsZero() && slices.ContainsFunc(u.have, func(v client.Sliver) bool { return !v.Begins.Equal(u.start) })
 	switch {
 	case isOther:
-		return fmt.Errorf("the slice %s has nodes already, which begin at another time; delete them with: %s; or choose another name with --slice", x.Name, s.Hint("down", x.Name))
+		when := "run"
+		if len(wait) > 0 {
+			when = "begin at another time"
+		}
+		return fmt.Errorf("the slice %s has nodes already, which %s; delete them with: %s; or choose another name with --slice", x.Name, when, s.Hint("down", x.Name))
 	case len(wait) > 0 && u.plan.Has(experiment.Add, experiment.ChangeInPlace, experiment.Replace, experiment.Remove):
-		return fmt.Errorf("the slice %s %s; until then its nodes cannot be changed; release them with: %s; and repeat the command with --at TIME", x.Name, beginsText(&wait[0]), s.Hint("down", x.Name))
+		return fmt.Errorf("the slice %s %s; until then its nodes cannot be changed; release them with: %s; and repeat the command with --at TIME", x.Name, beginsText(&wait[0], time.Now()), s.Hint("down", x.Name))
 	case len(wait) > 0:
-		fmt.Fprintf(s.Err, "Nothing to change in the slice %s, which waits for its start.\n", x.Name)
-		if last := experiment.LatestEnd(wait); !u.end.IsZero() && !u.end.Equal(last) {
-			fmt.Fprintf(s.Err, "To move its end, use: %s\n", s.Hint("extend", x.Name, u.end.Local().Format(time.RFC3339)))
+		if u.end.IsZero() || u.end.Equal(experiment.LatestEnd(wait)) {
+			fmt.Fprintf(s.Err, "Nothing to change in the slice %s, which waits for its start.\n", x.Name)
+		} else if _, err := s.renew(ctx, x.Name, u.have, u.end); err != nil {
+			return err
 		}
 		var urns []string
 		for _, v := range wait {
@@ -99,7 +105,9 @@ func (u *upRun) reserve(ctx context.Context) error {
 		if err := u.source.ListSent(s.Console, u.file); err != nil {
 			return err
 		}
-		x.Start, x.Notices = u.start, func(text string) { fmt.Fprintf(s.Err, "The site reports: %s\n", display.Line(text)) }
+		x.Start, x.Notices = u.start, func(text string) {
+			fmt.Fprintf(s.Err, "The site reports: %s\n", display.Line(display.LocalTimes(text)))
+		}
 		if err := u.carryOut(ctx); err != nil {
 			return err
 		}
@@ -131,7 +139,11 @@ next:  %s
 // suggestWindow adds to a refusal the commands that would succeed according to the site.
 func (u *upRun) suggestWindow(err error) error {
 	e, ok := errors.AsType[*am.Error](err)
-	if !ok || len(u.have) > 0 {
+	if !ok {
+		return err
+	}
+	err = &am.Error{Code: e.Code, Detail: e.Detail, Msg: display.LocalTimes(e.Msg), Err: err}
+	if len(u.have) > 0 {
 		return err
 	}
 	command := func(start, end time.Time) string {
@@ -150,13 +162,10 @@ func (u *upRun) suggestWindow(err error) error {
 		}
 		return u.s.Hint(words...)
 	}
-	if first := e.FirstStart; !first.IsZero() {
+	if first := e.FirstStart; !first.IsZero() && !first.Equal(u.start) {
 		end := u.end
-		if from := u.start; !end.IsZero() {
-			if from.IsZero() {
-				from = time.Now()
-			}
-			end = first.Add(end.Sub(from)).Truncate(time.Second)
+		if !end.IsZero() {
+			end = first.Add(cmp.Or(u.life, end.Sub(u.from)))
 		}
 		err = fmt.Errorf("%w\nthere is room from %s on: %s", err, display.LocalAndUTC(first.Local()), command(first, end))
 	}
@@ -167,14 +176,15 @@ func (u *upRun) suggestWindow(err error) error {
 }
 
 // beginsText returns a text such as "begins in 3d (2026-12-04 09:00 CET)".
-func beginsText(v *client.Sliver) string {
-	return fmt.Sprintf("begins %s (%s)", command.Distance(time.Until(v.Begins)), display.Local(v.Begins.Local()))
+func beginsText(v *client.Sliver, now time.Time) string {
+	return fmt.Sprintf("begins %s (%s)", command.Distance(v.Begins.Sub(now)), display.Local(v.Begins.Local()))
 }
 
 // windowTexts returns a text about each window of the slivers that begin later.
 func windowTexts(list []client.Sliver) (texts []string) {
+	now := time.Now()
 	for _, v := range waiting(list) {
-		text := fmt.Sprintf("%s, ends %s", beginsText(&v), display.Local(v.Ends.Local()))
+		text := fmt.Sprintf("%s, ends %s", beginsText(&v, now), display.Local(v.Ends.Local()))
 		if v.Expires.Before(v.Ends) {
 			text += fmt.Sprintf("; it is released %s unless it is provisioned before", display.Local(v.Expires.Local()))
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"patchbay/am/client"
 	"patchbay/am/client/experiment"
@@ -98,7 +97,7 @@ func sshName(h experiment.Host) string {
 func untilOf(list []client.Sliver, h experiment.Host) string {
 	for _, v := range list {
 		if v.URN == h.Sliver || v.ClientID == h.Name {
-			return command.TimeAndDistance(v.LeaseEnd(), time.Now())
+			return localTime(v.LeaseEnd())
 		}
 	}
 	return ""

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -157,7 +158,7 @@ func (s *opened) refreshAll(ctx context.Context) (empty []string, begins map[str
 				empty = append(empty, name)
 			}
 			for _, v := range waiting(a.Slivers) {
-				begins[v.URN] = beginsText(&v)
+				begins[v.URN] = beginsText(&v, time.Now())
 			}
 		}
 		if session.IsUnreachable(err) { // no other slice can be reached either

@@ -69,7 +69,7 @@ func (o *statusOptions) Run(ctx context.Context, c command.Console) error {
 		failed = errors.Join(failed, err)
 	}
 	if shown == 0 && failed == nil && len(o.slices) > 0 {
-		_, err := fmt.Fprintln(c.Out, "It has no nodes.")
+		_, err := fmt.Fprintln(c.Out, "The slice has no nodes.")
 		return err
 	}
 	if len(names) == 0 {
@@ -134,7 +134,7 @@ func (s *opened) showSlice(ctx context.Context, name string, separate bool) (isS
 	case len(a.Slivers) == 0:
 		why := "They were deleted, or released by an operator"
 		if !expires.IsZero() && !time.Now().Before(expires) {
-			why = "Their leases ended at " + display.Time(expires)
+			why = "Their leases ended at " + display.Local(expires.Local())
 		}
 		_, err := fmt.Fprintf(s.Out, "  It had %s and has none any more. %s.\n  Create them again with: %s\n  or remove the slice from this list with: %s\n",
 			display.Count(len(before), "node"), why, s.Hint("up", s.SliceFile(name, ".request.xml"), "--slice", name), s.Hint("down", name))
@@ -163,7 +163,7 @@ func (s *opened) showNodes(name string, isShared bool, list []client.Sliver) err
 		if i, ok := index[v.URN]; ok {
 			addresses, login = addressesOf(hosts[i].Node), s.loginOf(hosts[i], isShared)
 		}
-		t.Row(v.ClientID, experiment.StateWord(v), addresses, login, command.TimeAndDistance(v.LeaseEnd(), time.Now()), v.Error)
+		t.Row(v.ClientID, experiment.StateWord(v), addresses, login, localTime(v.LeaseEnd()), v.Error)
 	}
 	return errors.Join(t.Flush(""), s.showSetup(name, list))
 }

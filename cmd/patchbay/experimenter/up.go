@@ -59,8 +59,8 @@ type upOptions struct {
 	source command.SourceFlags
 	file   string // with the request; "-" for standard input
 	life   time.Duration
-	// start and end are the times of --at and --until; zero if they are not given.
-	start, end time.Time
+	// start and end are the times of --at and --until; zero if they are not given. from is start, or the present.
+	start, end, from time.Time
 	// template has the source for an aggregate that compiles it; nil for other requests.
 	template *rspec.Template
 }
@@ -250,6 +250,12 @@ func (o *upOptions) apply(ctx context.Context, s *opened, x *session.Slice, text
 	if err := u.prepare(ctx, text); err != nil {
 		return err
 	}
+	if wait := waiting(u.have); len(wait) > 0 && len(wait) == len(u.have) && o.At == "" { // then --until and --for count from the start
+		o.At = wait[0].Begins.Format(time.RFC3339)
+		if err := o.parseWindow(time.Now()); err != nil {
+			return err
+		}
+	}
 	if u.end = o.end; o.end.IsZero() && o.life > 0 {
 		u.end = time.Now().Add(o.life)
 	}
@@ -318,18 +324,18 @@ func (u *upRun) prepare(ctx context.Context, text []byte) error {
 // finish changes the leases of nodes that existed before, and shows the nodes.
 func (u *upRun) finish(ctx context.Context) error {
 	if !u.end.IsZero() && u.plan.Has(experiment.Keep, experiment.ChangeInPlace) {
-		list, err := u.x.Renew(ctx, u.end)
+		list, err := u.s.renew(ctx, u.x.Name, u.have, u.end)
 		if err != nil {
 			return fmt.Errorf("the nodes run, but the end of their leases cannot be changed: %w", err)
 		}
-		fmt.Fprintf(u.s.Err, "Their leases now end at %s.\n", command.TimeAndDistance(experiment.EarliestEnd(list), time.Now()))
+		fmt.Fprintf(u.s.Err, "Their leases now end at %s.\n", localTime(experiment.EarliestEnd(list)))
 	}
 	answer, err := u.x.Refresh(ctx)
 	if err != nil {
 		return err
 	}
 	if given := experiment.EarliestEnd(answer.Slivers); !u.end.IsZero() && given.Before(u.end.Add(-time.Minute)) {
-		fmt.Fprintf(u.s.Err, "The leases end at %s, which is earlier than %s requests.\n", command.TimeAndDistance(given, time.Now()), u.endFlag())
+		fmt.Fprintf(u.s.Err, "The leases end at %s, which is earlier than %s requests.\n", localTime(given), u.endFlag())
 	}
 	for _, text := range limitText(u.x, answer.Slivers) {
 		fmt.Fprintf(u.s.Err, "The leases are %s.\n", text)
@@ -343,8 +349,12 @@ func (u *upRun) finish(ctx context.Context) error {
 // warnings are printed when they are allocated.
 func (u *upRun) warn(ctx context.Context) {
 	s := u.s
+	u.x.Notices = func(text string) {
+		if s.Config == nil || strings.Contains(text, "the reservation ends at ") {
+			fmt.Fprintf(s.Err, "The site reports: %s\n", display.Line(display.LocalTimes(text)))
+		}
+	}
 	if s.Config == nil {
-		u.x.Notices = func(text string) { fmt.Fprintf(s.Err, "The site reports: %s\n", display.Line(text)) }
 		return
 	}
 	slice, _ := urn.Parse(u.x.Slice)

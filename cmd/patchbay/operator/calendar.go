@@ -21,7 +21,8 @@ import (
 const calendarLong = `Draw when the components are held, by type: a row for each component, as wide as the
 terminal. A type with many components has one row, unless the argument selects
 components, or with --wide. A window shows neither the slice nor the user; --user and
---slice mark the windows of theirs.
+--slice mark the windows of theirs. Without them, those of the site's user are marked if it
+has only one.
 
 The times are in your time zone.` + listLong
 
@@ -36,8 +37,8 @@ func (o *calendarOptions) AddFlags(fs *pflag.FlagSet) {
 	o.argument = &o.filter.Component
 	o.addPattern(fs, &o.filter.Slice, "slice", "the slices whose windows are marked")
 	o.addPattern(fs, &o.filter.User, "user", "the users whose windows are marked")
-	fs.StringVar(&o.from, "from", "", "the TIME at which it begins, such as \"tomorrow 9:00\" (default: now)")
-	fs.IntVar(&o.days, "days", 7, "its length")
+	fs.StringVar(&o.from, "from", "", "the TIME at which it begins, such as \"tomorrow 9:00\" (default: the start of today)")
+	fs.IntVar(&o.days, "days", 8, "its length")
 }
 
 func (o *calendarOptions) Validate(args []string) error {
@@ -50,7 +51,7 @@ func (o *calendarOptions) Validate(args []string) error {
 
 func (o *calendarOptions) start(now time.Time) (t time.Time, err error) {
 	if o.from == "" {
-		return now, nil
+		return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()), nil
 	}
 	if t, err = display.ParseTime(o.from, now, now); err != nil {
 		err = fmt.Errorf("--from: %w", err)
@@ -75,6 +76,9 @@ func (o *calendarOptions) Run(ctx context.Context, c command.Console) error {
 	o.filter.Since, o.filter.Until = from, from.AddDate(0, 0, o.days)
 	if o.JSON {
 		return h.List(ctx, o.list, o.filter, c.Out)
+	}
+	if users := o.site.UserNames(); len(users) == 1 && o.filter.User+o.filter.Slice+o.Backup == "" {
+		o.filter.User = users[0] + "*" // a pattern may match nothing
 	}
 	types, names, width := map[string][]*operate.CalendarRow{}, []string(nil), 0
 	err = site.Rows(ctx, h, o.list, o.filter, func(r *operate.CalendarRow) error {
@@ -242,7 +246,7 @@ func (x *chart) legend() string {
 		}
 	}
 	if x.used['M'] {
-		texts = append(texts, "M selected with --user or --slice")
+		texts = append(texts, "M marked")
 	}
 	text := "\n" + strings.Join(texts, ", ") + "\n"
 	if slices.ContainsFunc([]byte("0123456789"), func(c byte) bool { return x.used[c] }) {

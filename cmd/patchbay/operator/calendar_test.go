@@ -38,7 +38,7 @@ pc2      xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
 h1       999999999........................xxxxxxxxxxxx.....
 free     666666666.........................................
 
-. free, x out of service, # in use, + reserved, ~ being cleaned, M selected with --user or --slice
+. free, x out of service, # in use, + reserved, ~ being cleaned, M marked
 digit: how many slivers still fit, up to 9; in a row "free": the free components, in tenths
 `
 	got := x.text.String() + x.legend()
