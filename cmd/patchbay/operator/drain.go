@@ -164,11 +164,13 @@ func (o *drainOptions) listHolders(ctx context.Context, c command.Console, confi
 	for _, name := range names {
 		wanted[name] = true
 	}
+	waits := false
 	err := site.Rows(ctx, site.Connect(config), "nodes", operate.Filter{State: "drained"}, func(n *operate.Node) error {
 		if !wanted[n.Name] {
 			return nil
 		}
 		for _, h := range n.Holders {
+			waits = waits || !h.Begins.IsZero()
 			slivers := fmt.Sprint(h.Slivers)
 			if !h.Begins.IsZero() {
 				slivers += ", begins " + t.when(h.Begins)
@@ -183,7 +185,11 @@ func (o *drainOptions) listHolders(ctx context.Context, c command.Console, confi
 	if len(t.Rows) > 0 {
 		fmt.Fprintln(c.Out, "These slivers stay:")
 	}
-	return t.Flush("They have no slivers.")
+	if err := t.Flush("They have no slivers."); err != nil || !waits || o.Move {
+		return err
+	}
+	fmt.Fprintln(c.Out, "Those that begin later get other nodes at their start, or wait while theirs are drained; to move them now: --move")
+	return nil
 }
 
 // show lists all drained components.
