@@ -238,13 +238,17 @@ func (e *maintenanceEndpoint) checkReserved(o *operate.MaintenanceOrder, inv *in
 		x := &slivers[i]
 		c, ok := inv.ComponentOf(x)
 		if ok && x.Waits() && x.Begins.Before(o.Until) && x.Ends.After(o.From) && (len(names) == 0 || slices.Contains(names, c.Name)) {
-			lines = append(lines, fmt.Sprintf("%s/%s on %s from %s until %s, of %s", x.Slice.Name, x.ClientID, c.Name, x.Begins.Format(time.RFC3339), x.Ends.Format(time.RFC3339), x.Creator))
+			then := "would begin at the end of the maintenance"
+			if x.Begins.Before(o.From) {
+				then = "begins before the maintenance, and stays"
+			}
+			lines = append(lines, fmt.Sprintf("%s/%s on %s from %s until %s, of %s, %s", x.Slice.Name, x.ClientID, c.Name, x.Begins.Format(time.RFC3339), x.Ends.Format(time.RFC3339), x.Creator, then))
 		}
 	}
 	if len(lines) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%s reserved in this time, which would begin at the end of the maintenance; plan it nevertheless with --over:\n  %s", display.Count(len(lines), "sliver"), strings.Join(lines[:min(len(lines), most)], "\n  "))
+	text := fmt.Sprintf("%s reserved in this time; plan it nevertheless with --over:\n  %s", display.Count(len(lines), "sliver"), strings.Join(lines[:min(len(lines), most)], "\n  "))
 	if len(lines) > most {
 		text += fmt.Sprintf("\n  %d more", len(lines)-most)
 	}

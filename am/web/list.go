@@ -258,7 +258,7 @@ func (q *request) shutDown() error {
 // thaw lifts the shutdown of a slice.
 func (q *request) thaw() error {
 	return q.carryOut("/thaw", func(reason string) (any, error) {
-		o := operate.Thaw{Slice: q.r.PostFormValue("slice"), ReleaseExpired: q.r.PostFormValue("release") != "", Text: reason, Operator: q.visitor.Operator}
+		o := operate.Thaw{Slice: q.r.PostFormValue("slice"), ReleaseExpired: q.r.PostFormValue("release") != "", Over: q.r.PostFormValue("over") == "yes", Text: reason, Operator: q.visitor.Operator}
 		var err error
 		if timeText(q.r.PostForm, "end") != "" {
 			o.Extend, err = q.leaseEnd()

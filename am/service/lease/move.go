@@ -57,6 +57,17 @@ func (m *Mover) Obstacle(v *store.View, x *am.Sliver) (why string, err error) {
 // IsMovable reports whether x may get another component: its user did not ask for this one, and it has no links.
 func IsMovable(x *am.Sliver) bool { return !x.Asked && len(x.Interfaces) == 0 }
 
+// WhyStays returns the reason why MoveAll has not moved x.
+func WhyStays(x *am.Sliver) string {
+	switch {
+	case x.Asked:
+		return "its user asked for this component"
+	case len(x.Interfaces) > 0:
+		return "it has links"
+	}
+	return "no equal component is free for its time"
+}
+
 // Move binds x, which has not begun, to an equal component that is free from now or the start of x until its end. It
 // reports whether there is one. A sliver that is not movable stays.
 func (m *Mover) Move(v *store.View, x *am.Sliver) (bool, error) {

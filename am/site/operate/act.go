@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/display"
 	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
@@ -20,7 +21,7 @@ type Result struct {
 	// At is the time at which the order was carried out, by the site's clock.
 	At     time.Time     `json:"at"`
 	Slices []SliceResult `json:"slices"`
-	// Displaced are reservations that Renew releases, or that Move has not moved. Moved are those that Move has moved.
+	// Displaced are reservations that Renew or Thaw releases, or that Move has not moved. Moved are those that Move has moved.
 	Displaced []Reservation `json:"displaced,omitempty"`
 	Moved     []Reservation `json:"moved,omitempty"`
 	// Warnings are remarks about the order.
@@ -35,6 +36,8 @@ type Reservation struct {
 	Creator   urn.URN   `json:"creator"`
 	Begins    time.Time `json:"begins"`
 	Ends      time.Time `json:"ends"`
+	// Reason tells why Move has not moved it.
+	Reason string `json:"reason,omitempty"`
 }
 
 func (r Reservation) String() string {
@@ -42,7 +45,14 @@ func (r Reservation) String() string {
 }
 
 func reservationOf(x *am.Sliver) Reservation {
-	return Reservation{x.Slice, x.ClientID, cmp.Or(x.ComponentName, x.Component.Name), x.Creator, x.Begins, x.Ends}
+	return Reservation{Slice: x.Slice, ClientID: x.ClientID, Component: cmp.Or(x.ComponentName, x.Component.Name), Creator: x.Creator, Begins: x.Begins, Ends: x.Ends}
+}
+
+func reservationsOf(slivers []am.Sliver) (all []Reservation) {
+	for i := range slivers {
+		all = append(all, reservationOf(&slivers[i]))
+	}
+	return all
 }
 
 // SliceResult is the result of an order for one slice.
@@ -121,9 +131,12 @@ type Thaw struct {
 	// Extend is the new end of leases that end earlier; zero changes none.
 	Extend End `json:"extend,omitzero"`
 	// ReleaseExpired releases slivers whose leases are over and not extended.
-	ReleaseExpired bool   `json:"release_expired,omitempty"`
-	Text           string `json:"text,omitempty"`
-	Operator       string `json:"operator"`
+	ReleaseExpired bool `json:"release_expired,omitempty"`
+	// Over and Preview are as in Renew, for Extend.
+	Over     bool   `json:"over,omitempty"`
+	Preview  bool   `json:"preview,omitempty"`
+	Text     string `json:"text,omitempty"`
+	Operator string `json:"operator"`
 }
 
 // Shutdown is an order to shut a slice down, as the method Shutdown does.
@@ -192,9 +205,7 @@ func (d *Operations) Renew(ctx context.Context, o Renew) (Result, error) {
 			}
 			cs.PutSliver(*x)
 		}
-		for i := range t.displaced {
-			done.Displaced = append(done.Displaced, reservationOf(&t.displaced[i]))
-		}
+		done.Displaced = append(done.Displaced, reservationsOf(t.displaced)...)
 		t.preview = o.Preview
 		t.event, t.text = am.EventRenew, "until "+until.Format(time.RFC3339)
 		t.record.Serial++
@@ -229,7 +240,8 @@ func setEnd(x *am.Sliver, until time.Time) error {
 	return nil
 }
 
-// displace adds to t the reservations that could not begin if x stayed until the given time. It refuses them unless over is true.
+// displace adds to t the reservations that could not begin if x stayed until the given time, with all slivers that their slices
+// have in the same time. It refuses them unless over is true.
 func (d *Operations) displace(v *store.View, t *target, x *am.Sliver, until time.Time, over bool) error {
 	if !until.After(x.Ends) {
 		return nil
@@ -242,13 +254,20 @@ func (d *Operations) displace(v *store.View, t *target, x *am.Sliver, until time
 	if err != nil {
 		return err
 	}
-	if len(all) > 0 && !over {
-		return refuse("%s cannot stay until %s beside %s: renew until the reservation begins, or release it with --over", describe(x), until.Format(time.RFC3339), reservationOf(&all[0]))
-	}
-	for _, y := range all {
-		if !slices.ContainsFunc(t.displaced, func(z am.Sliver) bool { return z.URN.Equal(y.URN) }) {
-			t.displaced = append(t.displaced, y)
+	for i := range all {
+		linked, err := v.SliversOf(all[i].Slice)
+		if err != nil {
+			return err
 		}
+		for _, y := range linked {
+			isPart := y.Waits() && y.Begins.Equal(all[i].Begins) && y.Ends.Equal(all[i].Ends) && !y.URN.Equal(x.URN)
+			if isPart && !slices.ContainsFunc(t.displaced, func(z am.Sliver) bool { return z.URN.Equal(y.URN) }) {
+				t.displaced = append(t.displaced, y)
+			}
+		}
+	}
+	if len(all) > 0 && !over {
+		return refuse("%s cannot stay until %s beside %s: choose an end before the reservation begins, or release it with --over (%s)", describe(x), until.Format(time.RFC3339), reservationOf(&all[0]), display.Count(len(t.displaced), "sliver"))
 	}
 	return nil
 }
@@ -270,8 +289,9 @@ func (d *Operations) Move(ctx context.Context, o Move) (done Result, err error) 
 		done = Result{At: v.Now().UTC()}
 		mover := lease.Mover{Inventory: d.cfg.Inventory(), Plan: d.cfg.Plan()}
 		moved, stay, err := mover.MoveAll(v, &cs, o.Components)
+		done.Displaced = reservationsOf(stay)
 		for i := range stay {
-			done.Displaced = append(done.Displaced, reservationOf(&stay[i]))
+			done.Displaced[i].Reason = lease.WhyStays(&stay[i])
 		}
 		for i := range moved {
 			x := &moved[i]
@@ -328,6 +348,7 @@ func (d *Operations) Shutdown(ctx context.Context, o Shutdown) (Result, error) {
 	return d.act(ctx, []string{o.Slice}, o.Operator, o.Text, false, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
 		all, err := v.SliversOf(t.slice)
 		live := slices.DeleteFunc(all, func(x am.Sliver) bool { return !x.Live(v.Now()) })
+		kept := slices.DeleteFunc(slices.Clone(live), func(x am.Sliver) bool { return x.Waits() })
 		switch {
 		case err != nil:
 			return err
@@ -340,7 +361,7 @@ func (d *Operations) Shutdown(ctx context.Context, o Shutdown) (Result, error) {
 		}
 		t.event, t.slivers = am.EventShutdown, live
 		t.record.ShutdownOperator = o.Operator
-		done.Slices = append(done.Slices, SliceResult{Slice: t.slice, Slivers: len(live), Shutdown: true, ClientIDs: clientIDs(live)})
+		done.Slices = append(done.Slices, SliceResult{Slice: t.slice, Slivers: len(kept), Shutdown: true, ClientIDs: clientIDs(kept)})
 		t.text, err = lease.Shutdown(v, cs, t.record, live, "")
 		if t.text != "" {
 			done.Warnings = append(done.Warnings, "this "+t.text)
@@ -368,6 +389,10 @@ func (d *Operations) Thaw(ctx context.Context, o Thaw) (done Result, err error) 
 			if extend, err = o.Extend.at(v.Now()); err != nil {
 				return cs, err
 			}
+		}
+		t := &target{}
+		if err := d.displaceExtended(v, t, slice, extend, o.Over); err != nil {
+			return cs, err
 		}
 		slivers, err := lease.Thaw(v, &cs, slice, extend)
 		if errors.Is(err, store.ErrNotFound) {
@@ -404,11 +429,28 @@ func (d *Operations) Thaw(ctx context.Context, o Thaw) (done Result, err error) 
 				d.warn(&done, x, extend, v.Now())
 			}
 		}
-		done.Slices = []SliceResult{row}
+		done.Slices, done.Displaced = []SliceResult{row}, reservationsOf(t.displaced)
 		cs.Log(e)
-		return cs, nil
+		if o.Preview {
+			return store.ChangeSet{}, errPreview
+		}
+		return cs, releaseDisplaced(v, &cs, t.displaced, o.Operator, o.Text)
 	})
+	if errors.Is(err, errPreview) {
+		err = nil
+	}
 	return done, err
+}
+
+// displaceExtended is displace for the slivers of a slice whose leases Thaw extends.
+func (d *Operations) displaceExtended(v *store.View, t *target, slice urn.URN, extend time.Time, over bool) error {
+	slivers, err := v.SliversOf(slice)
+	for i := range slivers {
+		if x := &slivers[i]; err == nil && x.Status.Allocation != am.Unallocated && x.Expires.Before(extend) {
+			err = d.displace(v, t, x, extend, over)
+		}
+	}
+	return err
 }
 
 // requireLive fails if the lease of a sliver is over, so that a thaw would release its node

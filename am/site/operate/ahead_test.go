@@ -33,7 +33,8 @@ func (s *site) reserve(on map[string]time.Duration) {
 	})
 }
 
-// TestRenewOverReservations renews s1 on pc1, which another slice has reserved in four hours.
+// TestRenewOverReservations renews s1 on pc1, which another slice has reserved in four hours, together with pc4. It has
+// pc2 at another time.
 func TestRenewOverReservations(t *testing.T) {
 	for _, tt := range []struct {
 		rule       string
@@ -44,13 +45,39 @@ func TestRenewOverReservations(t *testing.T) {
 	}{
 		{"until the start", operate.Renew{End: operate.End{For: 4 * 3600}}, "", []string{"s1 ready gen 1 until 02T16:00", "later-pc1 allocated"}, nil, 0},
 		{"beyond it", operate.Renew{End: operate.End{For: 5 * 3600}}, "exp-b/later-pc1 on pc1 from 2030-01-02T16:00:00Z", []string{"s1 ready gen 1 until 02T15:00", "later-pc1 allocated"}, nil, 0},
-		{"a preview", operate.Renew{End: operate.End{For: 5 * 3600}, Over: true, Preview: true}, "", []string{"s1 ready gen 1 until 02T15:00", "later-pc1 allocated"}, nil, 1},
-		{"over it", operate.Renew{End: operate.End{For: 5 * 3600}, Over: true, Text: "thesis"}, "", []string{"s1 ready gen 1 until 02T17:00", `Delete by dora "another lease was renewed over it: thesis" 1`}, []string{"later-pc1"}, 1},
+		{"a preview", operate.Renew{End: operate.End{For: 5 * 3600}, Over: true, Preview: true}, "", []string{"s1 ready gen 1 until 02T15:00", "later-pc1 allocated"}, nil, 2},
+		{"over it", operate.Renew{End: operate.End{For: 5 * 3600}, Over: true, Text: "thesis"}, "", []string{"s1 ready gen 1 until 02T17:00", "later-pc2", `Delete by dora "released by an operator to make room: thesis" 1`}, []string{"later-pc1", "later-pc4"}, 2},
 	} {
 		s := newSite(t)
-		s.reserve(map[string]time.Duration{"pc1": 4 * time.Hour})
+		s.reserve(map[string]time.Duration{"pc1": 4 * time.Hour, "pc4": 4 * time.Hour, "pc2": 5 * time.Hour})
 		tt.order.Targets, tt.order.Operator = []string{"exp-a/web"}, "dora"
 		done, err := s.Renew(t.Context(), tt.order)
+		if (err != nil) != (tt.refused != "") || err != nil && !strings.Contains(err.Error(), tt.refused) || len(done.Displaced) != tt.displaced {
+			t.Errorf("%s: %v, displaced %v", tt.rule, err, done.Displaced)
+		}
+		has(t, tt.rule, s.state(2), tt.has...)
+		lacks(t, tt.rule, strings.Split(s.state(2), "serial")[0], tt.lacks...)
+	}
+}
+
+// TestThawOverReservations thaws s6, whose component another slice has reserved in four hours.
+func TestThawOverReservations(t *testing.T) {
+	for _, tt := range []struct {
+		rule       string
+		order      operate.Thaw
+		refused    string
+		has, lacks []string // in the state
+		displaced  int
+	}{
+		{"until the start", operate.Thaw{Extend: operate.End{For: 4 * 3600}}, "", []string{"s6 notready gen 1 until 02T16:00;", "later-pc3 allocated"}, nil, 0},
+		{"beyond it", operate.Thaw{Extend: operate.End{For: 5 * 3600}}, "release it with --over (1 sliver)", []string{"s6 ", "frozen", "later-pc3 allocated"}, nil, 0},
+		{"a preview", operate.Thaw{Extend: operate.End{For: 5 * 3600}, Over: true, Preview: true}, "", []string{"frozen", "later-pc3 allocated"}, nil, 1},
+		{"over it", operate.Thaw{Extend: operate.End{For: 5 * 3600}, Over: true}, "", []string{"s6 notready gen 1 until 02T17:00;", `Delete by dora "released by an operator to make room" 1`}, []string{"later-pc3"}, 1},
+	} {
+		s := newSite(t)
+		s.reserve(map[string]time.Duration{"pc3": 4 * time.Hour})
+		tt.order.Slice, tt.order.Operator = "frozen", "dora"
+		done, err := s.Thaw(t.Context(), tt.order)
 		if (err != nil) != (tt.refused != "") || err != nil && !strings.Contains(err.Error(), tt.refused) || len(done.Displaced) != tt.displaced {
 			t.Errorf("%s: %v, displaced %v", tt.rule, err, done.Displaced)
 		}
@@ -102,6 +129,27 @@ func TestRenewOfReservations(t *testing.T) {
 	has(t, "its slice", s.lines("slices", operate.Filter{Slice: sliceB.String()}), `"begins":"2030-01-02T15:00:00Z"`, `"waiting":2`)
 }
 
+// TestShutdownOfReservations counts what a shutdown keeps, without the reservation that it releases.
+func TestShutdownOfReservations(t *testing.T) {
+	s := newSite(t)
+	s.reserve(map[string]time.Duration{"pc4": time.Hour})
+	before := s.lines("slivers", operate.Filter{Slice: sliceB.String()})
+	done, err := s.Shutdown(t.Context(), operate.Shutdown{Slice: sliceB.String(), Text: "attack", Operator: "dora"})
+	if err != nil || done.Slices[0].Slivers != strings.Count(before, "\n")-1 || fmt.Sprint(done.Warnings) != "[this released what has not begun: 1]" {
+		t.Error(done, err, before)
+	}
+}
+
+// TestCalendarOfUnknownUsers checks that a calendar marks the windows of a user only if there are some.
+func TestCalendarOfUnknownUsers(t *testing.T) {
+	for user, refused := range map[string]bool{"bob": false, "b*": false, "nosuch": true} {
+		err := newSite(t).Calendar(operate.Filter{User: user}, func(operate.CalendarRow) error { return nil })
+		if (err != nil) != refused {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+}
+
 // TestNodesWithReservations lists nodes of which only what has begun counts.
 func TestNodesWithReservations(t *testing.T) {
 	s := newSite(t)
@@ -134,7 +182,7 @@ func TestMoveReservations(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, "moved", fmt.Sprint(done.Moved), "exp-b/later-pc1 on pc4 from 2030-01-02T16:00:00Z")
-	has(t, "stays", fmt.Sprint(done.Displaced), "exp-b/later-pc2 on pc2")
+	has(t, "stays", fmt.Sprint(done.Displaced, done.Displaced[0].Reason), "exp-b/later-pc2 on pc2", "its user asked for this component")
 	has(t, "journal", s.state(1), `move by dora "to pc4: fan" 1`, "e exp-b serial 8")
 	has(t, "record", s.lines("slivers", operate.Filter{Sliver: "later-pc1"}), `"component_name":"pc4"`)
 }

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -45,12 +46,17 @@ func (d *Operations) Calendar(f Filter, row func(CalendarRow) error) error {
 		if err := w.requireKnown(v); err != nil || f.Slice == "" && f.User == "" {
 			return err
 		}
-		return v.Slivers(func(x am.Sliver) bool {
+		known := f.User == "" || strings.ContainsAny(f.User, "*?")
+		if err := v.Slivers(func(x am.Sliver) bool {
+			known = known || w.user.matchURN(x.Creator)
 			if w.slice.matchAll() || w.slice.matchURN(x.Slice) {
 				marked[x.Slice] = marked[x.Slice] || w.user.matchAll() || w.user.matchURN(x.Creator)
 			}
 			return true
-		})
+		}); err != nil || known {
+			return err
+		}
+		return refuse("no user %s has slivers here", f.User)
 	})
 	if err != nil {
 		return err

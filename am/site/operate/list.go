@@ -77,7 +77,7 @@ func (w *parsedFilter) matchesSliver(x *am.Sliver, now time.Time) bool {
 		(w.component.matchAll() || w.component.matchURN(x.Component) || w.component.matchName(name)) &&
 		(w.provider.matchAll() || w.provider.matchName(provider)) &&
 		(w.state.matchAll() || w.state.matchName(StateOf(x, now)) || hasFailedSetup(x) && w.state.matchName(StateSetupFailed)) &&
-		(w.EndsBefore.IsZero() || x.Expires.Before(w.EndsBefore) && !x.Frozen) &&
+		(w.EndsBefore.IsZero() || x.ReleaseTime().Before(w.EndsBefore) && !x.Frozen) &&
 		w.inPeriod(x.Created)
 }
 
@@ -138,11 +138,12 @@ func sliceRow(s *am.Slice, slivers []am.Sliver, now time.Time) Slice {
 				r.Begins = x.Begins
 			}
 		}
-		if r.Expires.IsZero() || x.Expires.Before(r.Expires) {
-			r.Expires = x.Expires
+		end := x.ReleaseTime()
+		if r.Expires.IsZero() || end.Before(r.Expires) {
+			r.Expires = end
 		}
-		if x.Expires.After(r.Last) {
-			r.Last = x.Expires
+		if end.After(r.Last) {
+			r.Last = end
 		}
 	}
 	return r

@@ -116,7 +116,7 @@ func (d *Operations) act(ctx context.Context, targets []string, operator, text s
 // releaseDisplaced releases reservations for an order about other slivers. The text for their users names no other slice.
 func releaseDisplaced(v *store.View, cs *store.ChangeSet, all []am.Sliver, operator, text string) error {
 	for i := range all {
-		cs.Log(am.JournalEntry{At: v.Now().UTC(), Event: string(am.EventDelete), Operator: operator, Slice: all[i].Slice, Slivers: []urn.URN{all[i].URN}, Text: journalText("another lease was renewed over it", text)})
+		cs.Log(am.JournalEntry{At: v.Now().UTC(), Event: string(am.EventDelete), Operator: operator, Slice: all[i].Slice, Slivers: []urn.URN{all[i].URN}, Text: journalText("released by an operator to make room", text)})
 	}
 	return lease.Release(v, cs, all, am.EventDelete, "")
 }

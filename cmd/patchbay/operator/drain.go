@@ -128,7 +128,7 @@ func (o *drainOptions) move(ctx context.Context, c command.Console, config *site
 		fmt.Fprintf(c.Out, "Moved: %s\n", display.Line(r.String()))
 	}
 	for _, r := range done.Displaced {
-		fmt.Fprintf(c.Out, "Not moved: %s\n", display.Line(r.String()))
+		fmt.Fprintf(c.Out, "Not moved: %s: %s\n", display.Line(r.String()), r.Reason)
 	}
 	return nil
 }

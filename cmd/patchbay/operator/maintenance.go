@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,13 +23,13 @@ During maintenance the components are advertised as unavailable and get no new s
 request for one of them is answered with 11 (UNAVAILABLE) and the reason. New leases end
 when it begins. Slivers with longer leases are listed here and stay: contact their users,
 or release them. Over reservations that begin later it is refused with their list; with
---over they begin at its end.
+--over they begin at its end, after it has asked. Without a terminal, this needs --yes.
 
 Without arguments, list planned maintenance with numbers; --lift NUMBER cancels or ends
 it. The remaining entries are renumbered; give all numbers at once: --lift 1,2.
 
-A TIME is written 2030-01-31T12:00:00Z, with its zone, or is a duration from now, such as
-2h or 3d.`
+A TIME is written 2030-01-31T12:00:00Z, or "tomorrow 9:00" in your time zone, or is a
+duration from now, such as 2h or 3d.`
 
 type maintenanceOptions struct {
 	site        command.SiteFlag
@@ -37,7 +38,7 @@ type maintenanceOptions struct {
 	For         string
 	Reason      string
 	Lift        []int
-	Over        bool
+	Over, Yes   bool
 
 	order operate.MaintenanceOrder
 }
@@ -50,6 +51,7 @@ func (o *maintenanceOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.For, "for", "", "how long it lasts, such as 4h, instead of --until")
 	fs.StringVar(&o.Reason, "reason", "", "a reason of one line for experimenters")
 	fs.BoolVar(&o.Over, "over", false, "also over reservations that begin later")
+	fs.BoolVar(&o.Yes, "yes", false, "with --over, do not ask")
 	fs.IntSliceVar(&o.Lift, "lift", nil, "cancel or end the entry with this NUMBER in the list, or several, such as 1,2")
 }
 
@@ -82,7 +84,7 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 	case o.Until != "" && o.For != "":
 		return fmt.Errorf("--until and --for both set the end; give one")
 	}
-	o.order = operate.MaintenanceOrder{Event: operate.PlanMaintenance, Components: args, Text: o.Reason, Over: o.Over}
+	o.order = operate.MaintenanceOrder{Event: operate.PlanMaintenance, Components: args, Text: o.Reason, Over: o.Over && o.Yes}
 	if err := maintenance.CheckText(o.Reason); err != nil {
 		return err
 	}
@@ -92,7 +94,7 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 // readTimes sets the beginning and end of the planned maintenance.
 func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
 	w, now := &o.order, now.UTC().Truncate(time.Second)
-	if w.From, err = operate.ParseFuture("--from", o.From, now); err != nil {
+	if w.From, err = operate.ParseFuture("--from", withZone(o.From, now), now); err != nil {
 		return err
 	}
 	if o.For != "" {
@@ -101,7 +103,7 @@ func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
 			return fmt.Errorf("--for: %w", err)
 		}
 		w.Until = w.From.Add(d.Truncate(time.Second))
-	} else if w.Until, err = operate.ParseFuture("--until", o.Until, now); err != nil {
+	} else if w.Until, err = operate.ParseFuture("--until", withZone(o.Until, now), now); err != nil {
 		return err
 	}
 	if !w.Until.After(w.From) {
@@ -124,6 +126,13 @@ func (o *maintenanceOptions) Run(ctx context.Context, c command.Console) error {
 		}
 	}
 	r, served, err := changeMaintenance(ctx, c, config, o.order)
+	if err != nil && o.Over && !o.Yes && strings.Contains(err.Error(), "with --over") {
+		fmt.Fprintln(c.Out, display.Printable(err.Error()))
+		if err = askOver(c, "Plan it?"); err == nil {
+			o.order.Over = true
+			r, served, err = changeMaintenance(ctx, c, config, o.order)
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,11 @@ func (o *nodesOptions) Run(ctx context.Context, c command.Console) error {
 		var held, users []string
 		var last operate.Holder
 		for _, h := range n.Holders {
-			held, users = append(held, t.name(h.Slice)), append(users, t.list(h.Users))
+			name := t.name(h.Slice)
+			if !h.Begins.IsZero() {
+				name += " (begins " + t.when(h.Begins) + ")"
+			}
+			held, users = append(held, name), append(users, t.list(h.Users))
 			if h.Frozen || !last.Frozen && h.Expires.After(last.Expires) {
 				last = h
 			}

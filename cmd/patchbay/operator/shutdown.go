@@ -16,7 +16,8 @@ import (
 
 const shutdownLong = `Shut a slice down, as the method Shutdown of the API does: switch its nodes off and keep
 them for inspection, also after the end of their leases. The users of the slice cannot
-use them. SLICE is its URN, or its name.
+use them. Reservations of the slice that have not begun are released. SLICE is its URN,
+or its name.
 
 To lift the shutdown: patchbay thaw SLICE. To release the nodes: patchbay release SLICE
 --frozen. It works with and without a running server; without one, the nodes are switched

@@ -12,7 +12,7 @@ import (
 )
 
 const sliversLong = `List slivers, of all slices or of those that match the argument, with component, state,
-end of lease or later start, user and error. A sliver that is being removed is listed until its provider
+end of lease, later start, user and error. A sliver that is being removed is listed until its provider
 has confirmed the removal.
 
 The first column can be given to release and renew, unless it has special characters; the
@@ -47,7 +47,7 @@ func (o *sliversOptions) Run(ctx context.Context, c command.Console) error {
 		}
 		end := t.end(s.Expires, s.Frozen)
 		if s.Waits {
-			end = "begins " + t.when(s.Begins)
+			end = "begins " + t.when(s.Begins) + ", ends " + t.when(s.Ends)
 		}
 		cells := []string{t.sliver(s.URN, s.Slice, s.ClientID), t.component(s.Component, s.ComponentName), state, end, t.name(s.Creator)}
 		if o.Wide {

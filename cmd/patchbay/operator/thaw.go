@@ -17,7 +17,9 @@ import (
 
 const thawLong = `Lift the Shutdown of a slice. Its nodes, which were kept for inspection, become usable
 again, switched off, and their leases continue. If a lease has expired, give --extend to
-prolong it, or --yes to release its nodes, which deletes what was kept. SLICE is its URN,
+prolong it, or --yes to release its nodes, which deletes what was kept. An extended lease
+cannot pass the start of a reservation on its component; --over releases such
+reservations, after it has listed them and asked, or with --yes. SLICE is its URN,
 or its name if that is unique among slices that are shut down. Without SLICE, list slices
 that are shut down.
 
@@ -35,13 +37,14 @@ type thawOptions struct {
 func (o *thawOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	fs.StringVar(&o.Extend, "extend", "", "extend leases that end before this TIME, such as 2030-01-31T12:00:00Z, or a duration from now such as 2h")
-	fs.BoolVar(&o.order.ReleaseExpired, "yes", false, "release nodes at once whose leases have expired")
+	fs.BoolVar(&o.order.Over, "over", false, "release reservations that could not begin before the end of --extend")
+	fs.BoolVar(&o.order.ReleaseExpired, "yes", false, "release nodes at once whose leases have expired; with --over, do not ask")
 	fs.StringVar(&o.order.Text, "reason", "", "a reason of one line for the journal")
 }
 
 func (o *thawOptions) Validate(args []string) (err error) {
 	if len(args) == 0 {
-		if o.Extend != "" || o.order.Text != "" || o.order.ReleaseExpired {
+		if o.Extend != "" || o.order.Text != "" || o.order.ReleaseExpired || o.order.Over {
 			return fmt.Errorf("SLICE is missing; without flags, thaw lists the slices that are shut down")
 		}
 		return nil
@@ -53,7 +56,9 @@ func (o *thawOptions) Validate(args []string) (err error) {
 		return fmt.Errorf("%s is a %s, not a slice", u, u.Type)
 	}
 	if o.Extend != "" {
-		o.order.Extend, err = operate.ParseEnd("--extend", o.Extend)
+		o.order.Extend, err = operate.ParseEnd("--extend", withZone(o.Extend, time.Now()))
+	} else if o.order.Over {
+		return fmt.Errorf("--over is for --extend TIME; add it")
 	}
 	return err
 }
@@ -67,10 +72,18 @@ func (o *thawOptions) Run(ctx context.Context, c command.Console) error {
 		return o.list(ctx, c, site.Connect(config))
 	}
 	o.order.Operator = audit.Operator()
+	if o.order.Over && !o.order.ReleaseExpired {
+		preview := o.order
+		preview.Preview = true
+		if err := confirmOver(ctx, c, config, "/thaw", preview); err != nil {
+			return err
+		}
+	}
 	var done operate.Result
 	if _, err := site.Connect(config).Order(ctx, "/thaw", o.order, &done); err != nil {
 		return err
 	}
+	printReleased(c, done)
 	for _, s := range done.Slices {
 		fmt.Fprintf(c.Out, "Slice %s is no longer shut down; it has %s.\n", display.Line(s.Slice.String()), display.Count(s.Slivers, "sliver"))
 		switch {
