@@ -60,3 +60,12 @@ func TestTimesOfPeople(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestLocalTimes(t *testing.T) {
+	zone := time.Local
+	defer func() { time.Local = zone }()
+	time.Local = time.FixedZone("CET", 3600)
+	if got := LocalTimes("until 2026-12-04T08:00:00Z, x2026-12-04T08:00:00Z"); got != "until 2026-12-04 09:00 CET, x2026-12-04T08:00:00Z" {
+		t.Error(got)
+	}
+}

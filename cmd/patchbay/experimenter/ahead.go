@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"patchbay/am"
@@ -136,13 +137,16 @@ next:  %s
 	return err
 }
 
+// withoutOptions replaces the options of the API in a refusal by words.
+var withoutOptions = strings.NewReplacer(" (geni_start_time)", "", " (geni_end_time)", "", "geni_start_time", "the start", "geni_end_time", "the end")
+
 // suggestWindow adds to a refusal the commands that would succeed according to the site.
 func (u *upRun) suggestWindow(err error) error {
 	e, ok := errors.AsType[*am.Error](err)
 	if !ok {
 		return err
 	}
-	err = &am.Error{Code: e.Code, Detail: e.Detail, Msg: display.LocalTimes(e.Msg), Err: err}
+	err = &am.Error{Code: e.Code, Detail: e.Detail, Msg: display.LocalTimes(withoutOptions.Replace(e.Msg)), Err: err}
 	if len(u.have) > 0 {
 		return err
 	}
