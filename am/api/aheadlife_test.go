@@ -109,6 +109,7 @@ func TestLifeOfReservations(t *testing.T) {
 			pass 2h10m
 			begin
 			alice Provision s1 -> UNAVAILABLE
+			alice Status s1 -> "it begins when the lockdown of this aggregate ends"
 			maintenance $open
 			begin
 			alice Status s1 -> @+30m`},
@@ -116,7 +117,8 @@ func TestLifeOfReservations(t *testing.T) {
 			maintenance $planned
 			pass 2h10m
 			begin
-			alice Provision s1 -> UNAVAILABLE
+			alice Provision s1 -> UNAVAILABLE "at the end of the maintenance of pc1"
+			alice Status s1 -> "at the end of the maintenance of pc1"
 			pass 10m
 			begin
 			alice Status s1 -> @+30m`},

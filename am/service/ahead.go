@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -125,10 +126,9 @@ func (s *Service) provisionWaiting(v *store.View, cs *store.ChangeSet, m *lease.
 	switch isReady, err := s.makeReady(v, cs, m, x); {
 	case err != nil:
 		return false, err
-	case !isReady && x.Error != "":
-		return false, am.Errorf(am.Unavailable, "sliver %s cannot begin yet: %s; its deadline moves meanwhile", x.URN, x.Error).About(x.URN)
 	case !isReady:
-		return false, am.Errorf(am.Unavailable, "the component of sliver %s is still being cleaned after its last user; try again soon, its deadline moves meanwhile", x.URN).About(x.URN)
+		why := cmp.Or(x.Error, lease.LateText(x, s.plan.Load(), v.Now()))
+		return false, am.Errorf(am.Unavailable, "sliver %s cannot begin yet: %s; its deadline moves meanwhile", x.URN, why).About(x.URN)
 	}
 	lease.Begin(x, v.Now().UTC(), s.cfg.Leases.NoShow, nil)
 	lease.LogBegin(v, cs, []am.Sliver{*x})

@@ -1,10 +1,12 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	"patchbay/am"
+	"patchbay/am/service/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/credentials"
@@ -91,6 +93,7 @@ func (s *Service) addObserved(all []Report) {
 	addPlans(all)
 	for i := range all {
 		x := &all[i].Sliver
+		x.Error = cmp.Or(x.Error, lease.LateText(x, s.plan.Load(), s.cfg.Store.Now()))
 		if len(x.Setup) == 0 {
 			continue
 		}

@@ -1,9 +1,11 @@
 package lease
 
 import (
+	"fmt"
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/service/maintenance"
 	"patchbay/am/store"
 )
 
@@ -56,4 +58,19 @@ func LogBegin(v *store.View, cs *store.ChangeSet, begun []am.Sliver) {
 		cs.Log(made)
 	}
 	cs.Log(e)
+}
+
+// LateText returns the reason why x, whose start has come, has not begun; "" if it has, or if its error is the reason.
+func LateText(x *am.Sliver, p *maintenance.Plan, now time.Time) string {
+	if !x.Waits() || x.Begins.After(now) || x.Error != "" {
+		return ""
+	}
+	w := p.WindowAt(x.ComponentName, now)
+	switch {
+	case p != nil && p.Lockdown != nil:
+		return "it begins when the lockdown of this aggregate ends: " + p.Lockdown.Text
+	case w != nil:
+		return fmt.Sprintf("it begins at %s, at the end of the maintenance of %s: %s", w.Until.Format(time.RFC3339), x.ComponentName, w.Text)
+	}
+	return fmt.Sprintf("it begins when %s is free, which is still held or being cleaned", x.ComponentName)
 }

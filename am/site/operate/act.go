@@ -330,7 +330,7 @@ func (d *Operations) warn(result *Result, x *am.Sliver, end, now time.Time) {
 	if x.Status.Allocation == am.Allocated {
 		longest, key = d.cfg.AllocatedMax, "leases.allocated_max"
 	}
-	if longest > 0 && end.After(now.Add(longest)) {
+	if longest > 0 && !x.Waits() && end.After(now.Add(longest)) {
 		note("experimenters of slice %s could renew until %s at most (%s)", x.Slice.Name, now.Add(longest).UTC().Format(time.RFC3339), key)
 	}
 	name := x.Component.Name

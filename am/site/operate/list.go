@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/service/lease"
 	"patchbay/am/service/maintenance"
 	"patchbay/am/store"
 	"patchbay/am/urn"
@@ -163,6 +164,7 @@ func (d *Operations) Slivers(f Filter, row func(Sliver) error) error {
 				if since, silent := d.cfg.Silent(r.Provider); silent && r.Error == "" {
 					r.Error = am.SilentText(r.Provider, since)
 				}
+				r.Error = cmp.Or(r.Error, lease.LateText(x, d.cfg.Plan(), v.Now()))
 				t, _, err := v.Task(x.URN)
 				if err == nil {
 					r.Task, r.Attempt = t.Goal, t.Attempt
