@@ -149,6 +149,9 @@ func (q *request) extendExperiment(o *opened) error {
 	if reason != "" {
 		reason = ", the latest possible end: " + reason
 	}
+	if waitingOf(list, q.now).IsAll {
+		return q.redirect(o.Path(), done("The reservation ends at %s%s.", inUTC(until), reason))
+	}
 	return q.redirect(o.Path(), done("The experiment is kept until %s%s.", inUTC(until), reason))
 }
 
@@ -215,6 +218,9 @@ func (q *request) newEnd(list []client.Sliver) (until time.Time, problem string)
 func (q *request) endExperiment(o *opened) error {
 	if _, _, err := o.Client.Delete(q.r.Context(), []string{o.Slice}, o.Credentials, client.Options{}); err != nil && am.CodeOf(err) != am.SearchFailed {
 		return q.redirect(o.Path(), wrong("The experiment was not ended", err))
+	}
+	if q.r.PostFormValue("do") == "delete" {
+		return q.redirect(o.Path(), done("The reservation was deleted."))
 	}
 	return q.redirect(o.Path(), done("The experiment has ended."))
 }

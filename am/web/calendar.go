@@ -21,9 +21,9 @@ var calendarRoutes = []route{
 
 const (
 	// calendarDays is the usual length of the calendar, and maxCalendarDays the longest one.
-	calendarDays, maxCalendarDays = 7, 31
+	calendarDays, maxCalendarDays = 8, 31
 	// openTypes is the number of components up to which a type is open, and calendarRows the number of rows of an open one.
-	openTypes, calendarRows = 24, 40
+	openTypes, calendarRows = 24, 32
 	// minGap is the shortest free time that is a link.
 	minGap = 10 * time.Minute
 	// thinnest is the part of the width below which windows are joined, so that a row has a limited size.
@@ -65,7 +65,7 @@ func (x *calendarBody) Legend() []bar {
 
 // tick is a time on the axis. Minor ones, and the text of one at the edge, are left out where there is little room.
 type tick struct {
-	X, Text         string
+	X, Text, Href   string // Href is the URL of the day that begins
 	IsMinor, IsEdge bool
 }
 
@@ -94,31 +94,34 @@ type bar struct {
 	begin, end         float64
 }
 
-// calendarRange returns the time of the query: from, in UTC, and a number of days.
-func (q *request) calendarRange() (from time.Time, days int, err error) {
+// calendarRange returns the time of the query: from, in UTC, and a number of days. It is after first, which is the usual one.
+func (q *request) calendarRange(first time.Time) (from time.Time, days int, err error) {
 	v := q.r.URL.Query()
-	from, days = q.now.UTC().Truncate(time.Hour), calendarDays
-	first, last := from, from.Add(max(q.AheadMax, maxCalendarDays*24*time.Hour))
+	from, days = first, calendarDays
+	last := first.Add(max(q.AheadMax, maxCalendarDays*24*time.Hour))
 	if text := v.Get("days"); text != "" {
 		if days, err = strconv.Atoi(text); err != nil || days < 1 || days > maxCalendarDays {
 			return from, days, badRequest("%.20q is no number of days. The calendar shows 1 to %d of them.", text, maxCalendarDays)
 		}
 	}
 	if text := v.Get("from"); text != "" {
-		if from, err = parseInput(text); err != nil {
+		if from, err = time.Parse(time.DateOnly, text); err != nil {
+			from, err = parseInput(text)
+		}
+		if err != nil {
 			return from, days, badRequest("%.40q is not a time. Write one such as %s, in UTC.", text, first.Format(inputTime))
 		}
 		if from.Before(first.Add(-time.Hour)) || from.After(last) { // an hour, since a page may be open for a while
-			return from, days, badRequest("The calendar shows no time before now, and none after %s.", inUTC(last))
+			return from, days, badRequest("The calendar shows no time before today, and none after %s.", inUTC(last))
 		}
 	}
 	return from, days, nil
 }
 
-// readCalendar returns the calendar of the query, with the slices of the visitor marked.
-func (q *request) readCalendar() (x *calendarBody, err error) {
+// readCalendar returns the calendar of the query, usually from first on, with the slices of the visitor marked.
+func (q *request) readCalendar(first time.Time) (x *calendarBody, err error) {
 	x = &calendarBody{request: q}
-	from, days, err := q.calendarRange()
+	from, days, err := q.calendarRange(first)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +144,7 @@ func (q *request) readCalendar() (x *calendarBody, err error) {
 // sendCalendar sends calendar.json, which is the same for all.
 func (q *request) sendCalendar() error {
 	q.visitor = nil
-	x, err := q.readCalendar()
+	x, err := q.readCalendar(q.now.UTC().Truncate(time.Hour))
 	if err != nil {
 		return err
 	}
@@ -154,7 +157,7 @@ func (q *request) sendCalendar() error {
 
 // showCalendar shows when components are held.
 func (q *request) showCalendar() error {
-	x, err := q.readCalendar()
+	x, err := q.readCalendar(q.today())
 	if err != nil {
 		return err
 	}
@@ -183,6 +186,9 @@ func (q *request) showCalendar() error {
 	return q.render(page{Name: "calendar", Title: "Calendar", Tab: "calendar", Body: x})
 }
 
+// today returns the midnight at which the day began in UTC.
+func (q *request) today() time.Time { return q.now.UTC().Truncate(24 * time.Hour) }
+
 // link returns the URL of the same calendar with other values. An empty value removes the name.
 func (x *calendarBody) link(pairs ...string) string {
 	v := x.r.URL.Query()
@@ -197,7 +203,7 @@ func (x *calendarBody) link(pairs ...string) string {
 
 // Earlier, Later and Spans return links to other times. Earlier is "" at the present.
 func (x *calendarBody) Earlier() string {
-	first := x.now.UTC().Truncate(time.Hour)
+	first := x.today()
 	switch from := x.From.AddDate(0, 0, -x.Days); {
 	case !x.From.After(first):
 		return ""
@@ -216,7 +222,7 @@ func (x *calendarBody) Later() string {
 }
 
 func (x *calendarBody) Spans() (list []bar) {
-	for _, n := range []int{1, 3, 7, 14, 30} {
+	for _, n := range []int{1, 3, calendarDays, 14, 30} {
 		b := bar{Text: display.Count(n, "day"), Href: x.link("days", strconv.Itoa(n))}
 		if n == x.Days {
 			b.Class = "true"
@@ -257,14 +263,15 @@ func (x *calendarBody) addTicks() {
 		major = 24 * time.Hour
 	}
 	for t := x.From.Add(step - 1).Truncate(step); t.Before(x.Until); t = t.Add(step) {
-		text := t.Format("15:04")
+		text, href := t.Format("15:04"), ""
 		if t.Hour() == 0 {
 			text = t.Format("Mon 2 Jan")
+			href = x.link("from", t.Format(inputTime), "days", "1")
 		}
 		if x.part(t) > 0.94 {
 			text = "" // it would be cut off
 		}
-		x.Ticks = append(x.Ticks, tick{x.at(t), text, !t.Equal(t.Truncate(major)), x.part(t) > 0.75})
+		x.Ticks = append(x.Ticks, tick{x.at(t), text, href, !t.Equal(t.Truncate(major)), x.part(t) > 0.75})
 	}
 }
 

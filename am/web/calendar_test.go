@@ -50,17 +50,18 @@ func open(p *Pages, path string) (int, string) {
 func TestCalendarRange(t *testing.T) {
 	p := calendarPages(t, service.Calendar{})
 	for query, want := range map[string]string{
-		"":                              "2030-01-01T00 7",
+		"":                              "2030-01-01T00 8",
+		"from=2030-01-08":               "2030-01-08T00 8",
 		"days=1":                        "2030-01-01T00 1",
 		"days=31&from=2030-01-08T05:00": "2030-01-08T05 31",
-		"from=2030-01-01T00:30:00":      "2030-01-01T00 7",
+		"from=2030-01-01T00:30:00":      "2030-01-01T00 8",
 		"days=0":                        "1 to 31", "days=32": "1 to 31", "days=x": "1 to 31", "days=99999999999999999999": "1 to 31",
-		"from=2029-12-31T22:00": "no time before now",
+		"from=2029-12-31T22:00": "no time before today",
 		"from=2039-12-31T22:00": "none after",
 		"from=%3Cscript%3E":     "is not a time",
 	} {
-		q := &request{Pages: p, r: httptest.NewRequest(http.MethodGet, "/ui/calendar?"+query, nil), now: hour(0)}
-		from, days, err := q.calendarRange()
+		q := &request{Pages: p, r: httptest.NewRequest(http.MethodGet, "/ui/calendar?"+query, nil), now: hour(9)}
+		from, days, err := q.calendarRange(q.today())
 		got := fmt.Sprint(from.Format("2006-01-02T15 "), days)
 		if err != nil {
 			got = err.Error()
@@ -94,12 +95,12 @@ func TestCalendarGaps(t *testing.T) {
 		lockdown string
 		want     string // begin and end of each link
 	}{
-		{"wholly free: now or later, for the usual lease", []service.CalendarWindow{window("ahead", 14, 24*7)}, "", " , " + day + "06:00 , " + day + "12:00 " + day + "14:00"},
-		{"between two windows", []service.CalendarWindow{window("held", 0, 3), window("ahead", 5, 24*7)}, "", day + "03:00 " + day + "05:00"},
-		{"a free time that lasts beyond the picture", []service.CalendarWindow{window("held", 0, 24*7-3)}, "", "2030-01-07T21:00 "},
-		{"before a window", []service.CalendarWindow{window("ahead", 5, 24*7)}, "", " " + day + "05:00"},
-		{"whole minutes", []service.CalendarWindow{odd, window("ahead", 5, 24*7)}, "", day + "03:01 " + day + "05:00"},
-		{"windows that touch", []service.CalendarWindow{window("held", 0, 3), window("ahead", 3, 24*7)}, "", ""},
+		{"wholly free: now or later, for the usual lease", []service.CalendarWindow{window("ahead", 14, 24*8)}, "", " , " + day + "06:00 , " + day + "12:00 " + day + "14:00"},
+		{"between two windows", []service.CalendarWindow{window("held", 0, 3), window("ahead", 5, 24*8)}, "", day + "03:00 " + day + "05:00"},
+		{"a free time that lasts beyond the picture", []service.CalendarWindow{window("held", 0, 24*8-3)}, "", "2030-01-08T21:00 "},
+		{"before a window", []service.CalendarWindow{window("ahead", 5, 24*8)}, "", " " + day + "05:00"},
+		{"whole minutes", []service.CalendarWindow{odd, window("ahead", 5, 24*8)}, "", day + "03:01 " + day + "05:00"},
+		{"windows that touch", []service.CalendarWindow{window("held", 0, 3), window("ahead", 3, 24*8)}, "", ""},
 		{"no known end", []service.CalendarWindow{{Kind: "held"}}, "", ""},
 		{"lockdown", nil, "away", ""},
 	} {
@@ -137,7 +138,7 @@ func TestCalendarIsEscaped(t *testing.T) {
 		many.Free = append(many.Free, service.FreeAt{From: hour(0).Add(time.Duration(i) * time.Second), Free: i % 2})
 	}
 	p := calendarPages(t, service.Calendar{Types: []service.CalendarType{many}})
-	for path, rows := range map[string]int{"/ui/calendar": 0, "/ui/calendar?open=1": 40, "/ui/calendar?open=1&first=9970": 30, "/ui/calendar?open=1&first=-3": 40, "/ui/calendar?open=x&first=10000": 0} {
+	for path, rows := range map[string]int{"/ui/calendar": 0, "/ui/calendar?open=1": 32, "/ui/calendar?open=1&first=9970": 30, "/ui/calendar?open=1&first=-3": 32, "/ui/calendar?open=x&first=10000": 0} {
 		code, text := open(p, path)
 		if n := strings.Count(text, `scope="row"`) - 1; code != http.StatusOK || strings.Contains(text, "<script>alert") || strings.Contains(text, `"onload`) || n != rows || len(text) > 800_000 {
 			t.Errorf("%s: %d, %d rows of %d, %d bytes", path, code, n, rows, len(text))
@@ -202,7 +203,8 @@ func TestStartWindow(t *testing.T) {
 		"begin=" + day + "05:00&end=" + day + "07:00":                           "05:00 07:00",
 		"end=" + day + "07:00":                                                  "- 07:00",
 		"begin=" + day + "05:00&end=" + day + "05:00":                           "is not after the begin",
-		"end=2029-12-31T23:59":                                                  "is not after the begin",
+		"end=2029-12-31T23:59":                                                  "The end, 31 Dec 2029 23:59 UTC, is past",
+		"begin=2029-12-31T22:00&end=2029-12-31T21:00":                           "The begin, 31 Dec 2029 22:00 UTC, is past",
 		"begin=2029-12-31T22:00":                                                "is past",
 		"begin=2029-12-31T23:30":                                                "23:30 -", // the form was open for a while
 		"life=1h&end=" + day + "07:00":                                          "both an end and how long",

@@ -277,6 +277,7 @@ var remedies = map[string]string{
 func (r *nodeRow) explain(isSimulated bool, account string) {
 	r.Remedy = remedies[r.State]
 	switch {
+	case r.State == "reserved": // it has no login yet
 	case isSimulated:
 		r.SSH, r.Note = "", "simulated: there is no login. A real node has a command here, like ssh -p 20000 "+account+"@lab.example.org"
 	case r.Unsafe != "":

@@ -94,6 +94,7 @@ func (q *request) renderMine(x mineBody) (err error) {
 			x.Ended = append(x.Ended, e)
 		}
 	}
+	slices.SortStableFunc(x.Experiments, func(a, b experimentRow) int { return a.Begins.Compare(b.Begins) })
 	x.Offers = slices.DeleteFunc(q.offers(x.Projects, list), func(o offer) bool { return o.Runs || o.IsTaught() })
 	return q.render(page{Name: "mine", Title: "Mine", Tab: "mine", Body: x})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -66,6 +67,9 @@ func (q *request) check(a audience) error {
 	case a == anyone, a == members && q.isMember(), a == operators && q.isOperator():
 		return nil
 	case q.visitor == nil && q.r.Method == http.MethodGet:
+		if to := url.QueryEscape(q.r.URL.RequestURI()); strings.HasPrefix(q.r.URL.Path, startPath) && len(to) < 1000 {
+			q.setCookie(q.cookie+chosen, to, 3600)
+		}
 		return &redirect{"/ui/sign-in"}
 	case q.visitor == nil:
 		return &problem{http.StatusUnauthorized, "You are not signed in", "Your session has ended, and nothing was changed. Sign in with a new link."}

@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"patchbay/am/authority"
@@ -80,10 +81,21 @@ func (q *request) signIn() error {
 		return err
 	}
 	q.visitor = &v
-	q.setCookie(secret, int(authority.SessionLife.Seconds()))
+	q.setCookie(q.cookie, secret, int(authority.SessionLife.Seconds()))
 	q.Log.Info("signed in", "visitor", q.caller(), "remote", q.r.RemoteAddr)
-	return &redirect{q.home()}
+	to := q.home()
+	if c, err := q.r.Cookie(q.cookie + chosen); err == nil && q.isMember() {
+		q.setCookie(q.cookie+chosen, "", -1)
+		if path, _ := url.QueryUnescape(c.Value); strings.HasPrefix(path, startPath) {
+			to = path
+		}
+	}
+	return &redirect{to}
 }
+
+// chosen ends the name of the cookie that keeps the page to start an experiment, perhaps with a time of the calendar, until its visitor has
+// signed in.
+const chosen = "-chosen"
 
 // isRefusal reports whether an error says what is wrong with a link. Other errors, such as a full disk, are for the log.
 func isRefusal(err error) bool {
@@ -108,7 +120,7 @@ func (q *request) signOut() error {
 }
 
 func (q *request) showSignedOut() error {
-	q.setCookie("", -1)
+	q.setCookie(q.cookie, "", -1)
 	q.visitor = nil
 	return q.render(page{Name: "signin", Title: "Signed out", Tab: "sign-in", Body: signInPage{IsOut: true}})
 }
@@ -124,9 +136,9 @@ func (q *request) endSession() error {
 	return q.Authority.EndSession(c.Value)
 }
 
-func (q *request) setCookie(value string, maxAge int) {
+func (q *request) setCookie(name, value string, maxAge int) {
 	http.SetCookie(q.w, &http.Cookie{
-		Name: q.cookie, Value: value, Path: "/", MaxAge: maxAge,
+		Name: name, Value: value, Path: "/", MaxAge: maxAge,
 		Secure: q.isSecure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 }

@@ -37,6 +37,8 @@ var startRoutes = []route{
 	{"POST /ui/start/check", members, (*request).checkStart, nil},
 }
 
+const startPath = "/ui/start"
+
 // startForm has the values of the form.
 type startForm struct {
 	Name, Project, Text, Key string
@@ -44,6 +46,7 @@ type startForm struct {
 	Begin, End               time.Time     // zero for now, and for the end that Life gives
 	IsClass                  bool          // the text is the request of the project
 	NeedsNoKey               bool          // the visitor was told that without a key they cannot log in
+	IsPreview                bool          // nothing is reserved
 	Seen                     string        // identifies the text that the form showed
 	// Count is the number of nodes of the type that a link of the calendar names, which has Most of them; 0 without such a link.
 	Count, Most int
@@ -77,8 +80,8 @@ type checkBody struct {
 	Summary  string
 	// Reason says why the request does not fit now; "" if it fits.
 	Reason string
-	// IsAhead means that the nodes begin later, so what fits now does not matter.
-	IsAhead bool
+	// IsAhead means that the nodes begin later, so what fits now does not matter. FitsThen means that there is room then.
+	IsAhead, FitsThen bool
 	// FirstStart and LongestEnd are times with room, after a refusal for lack of it; zero if they are unknown.
 	FirstStart, LongestEnd time.Time
 	// Request is what is sent; nil after a mistake. compiled has it for a source.
@@ -413,7 +416,17 @@ func (q *request) start() error {
 		return err
 	}
 	check.setAhead(f.Begin.After(q.now))
-	if value("do") == "check" || value("first")+value("last") != "" {
+	switch {
+	case value("do") == "check" && problem == "" && check.Request != nil && check.IsAhead:
+		f.IsPreview, check.FitsThen = true, true
+		_, err := q.startExperiment(f, check)
+		if p := problemOf(err); p != nil {
+			problem, check.FitsThen = p.text, false
+		} else if err != nil {
+			return err
+		}
+		return q.showForm(f, check, problem)
+	case value("do") == "check" || value("first")+value("last") != "":
 		return q.showForm(f, check, "")
 	}
 	if problem != "" {
@@ -470,15 +483,16 @@ func (f *startForm) readWindow(value func(string) string, q *request) (problem s
 	if last, err := parseInput(value("last")); err == nil {
 		f.End, f.Life = last, 0
 	}
-	begin := laterOf(f.Begin, q.now)
 	switch {
 	case problem != "":
 	case !f.End.IsZero() && f.Life > 0:
 		problem = "There are both an end and how long it lasts. Empty one of them."
-	case !f.End.IsZero() && !f.End.After(begin):
-		problem = fmt.Sprintf("The end, %s, is not after the begin, %s.", inUTC(f.End), inUTC(begin))
 	case !f.Begin.IsZero() && f.Begin.Before(q.now.Add(-time.Hour)): // a form may be open for a while
 		problem = fmt.Sprintf("The begin, %s, is past. Choose a later one, or none to begin now.", inUTC(f.Begin))
+	case !f.End.IsZero() && !f.End.After(q.now):
+		problem = fmt.Sprintf("The end, %s, is past.", inUTC(f.End))
+	case !f.End.IsZero() && !f.End.After(f.Begin):
+		problem = fmt.Sprintf("The end, %s, is not after the begin, %s.", inUTC(f.End), inUTC(f.Begin))
 	}
 	return problem
 }
@@ -491,14 +505,14 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// startExperiment creates the slice, reserves the nodes, and has them created and started. It adds the lines of a refusal to check.
+// startExperiment creates the slice, reserves the nodes, and has them created and started. For a preview, it only creates the slice. It adds the lines of a refusal to check.
 func (q *request) startExperiment(f startForm, check *checkBody) (*opened, error) {
-	options := client.Options{End: f.End}
+	options := client.Options{End: f.End, Preview: f.IsPreview}
 	begin := laterOf(f.Begin, q.now)
 	if isAhead := begin.After(q.now); options.End.IsZero() && (isAhead || f.Life > 0) {
 		options.End = begin.Add(cmp.Or(f.Life, q.Lease))
 	}
-	if f.Key != "" {
+	if f.Key != "" && !f.IsPreview {
 		err := q.addKey(f.Key)
 		if refused, ok := errors.AsType[*client.AuthorityError](err); err != nil && !(ok && refused.Code == client.DuplicateCode) {
 			return nil, err
@@ -518,7 +532,9 @@ func (q *request) startExperiment(f startForm, check *checkBody) (*opened, error
 	_, reply, err := o.Client.Allocate(q.r.Context(), o.Slice, o.Credentials, string(check.Request), options)
 	switch _, isRefused := errors.AsType[*am.Error](err); {
 	case isRefused && am.CodeOf(err) == am.TooBig:
-		check.Reason = cmp.Or(check.Reason, check.ofSource(optionTexts.Replace(reply.Output)))
+		if check.Reason == "" || !reply.FirstStart.IsZero() {
+			check.Reason = check.ofSource(optionTexts.Replace(reply.Output))
+		}
 		check.FirstStart, check.LongestEnd = reply.FirstStart, reply.LongestEnd
 		if options.AtStart {
 			return nil, badRequest("The request does not fit then; see below.")

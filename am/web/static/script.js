@@ -30,7 +30,7 @@ function showTimes(root) {
   }
 }
 
-// localAxes adds an axis in the local zone to calendars, and writes the times of their windows in it.
+// localAxes puts an axis in the local zone above that of calendars, with its lines in all rows, and writes the times of windows in it.
 function localAxes() {
   if (zone === "UTC") return;
   for (const c of document.querySelectorAll(".calendar[data-from]")) {
@@ -38,23 +38,27 @@ function localAxes() {
     const row = c.querySelector("thead tr").cloneNode(true), axis = row.querySelector("svg");
     row.querySelector("th").textContent = "Here";
     row.querySelector("th").title = zone;
-    for (const e of axis.querySelectorAll("text, .tick")) e.remove();
-    const add = (name, values) => {
-      const e = axis.appendChild(document.createElementNS(axis.namespaceURI, name));
+    for (const e of axis.querySelectorAll("a, text")) e.remove();
+    c.querySelector("thead").prepend(row);
+    for (const e of c.querySelectorAll("tr:first-child .tick, tbody .tick")) e.remove();
+    const add = (to, name, values) => {
+      const e = to.appendChild(document.createElementNS(axis.namespaceURI, name));
       for (const k in values) e.setAttribute(k, values[k]);
       return e;
     };
     const major = step === 2 ? 8 : step === 6 ? 24 : 3 * step;
     for (let t = Math.ceil(from / 900) * 900; t < until; t += 900) {
-      const d = new Date(t * 1000), day = Math.floor(t / 86400 - d.getTimezoneOffset() / 1440), isMidnight = !d.getHours() && !d.getMinutes();
+      const d = new Date(t * 1000), day = 719162 + Math.floor(t / 86400 - d.getTimezoneOffset() / 1440), isMidnight = !d.getHours() && !d.getMinutes();
       if (step < 24 ? d.getMinutes() || d.getHours() % step : !isMidnight || day % (step / 24)) continue;
       const x = 100 * (t - from) / (until - from) + "%", minor = step < 24 ? d.getHours() % major : day % (major / 24);
-      add("line", {x1: x, x2: x, y1: 0, y2: "100%", class: minor ? "tick minor" : "tick"});
+      for (const to of [axis, ...c.querySelectorAll("tbody td > svg")]) add(to, "line", {x1: x, x2: x, y1: 0, y2: "100%", class: minor ? "tick minor" : "tick"});
       if (t - from > .94 * (until - from)) continue;
-      add("text", {x, dx: 3, y: 13, class: minor || t - from > .75 * (until - from) ? "minor" : ""}).textContent =
+      const link = new URLSearchParams(location.search);
+      link.set("from", inputTime(d, 0, 16));
+      link.set("days", 1);
+      add(isMidnight ? add(axis, "a", {href: "?" + link}) : axis, "text", {x, dx: 3, y: 13, class: minor || t - from > .75 * (until - from) ? "minor" : ""}).textContent =
         isMidnight ? d.toLocaleDateString("en-GB", {weekday: "short", day: "numeric", month: "short"}).replace(",", "") : d.toLocaleTimeString([], {hour: "2-digit", minute: "2-digit", hour12: false});
     }
-    c.querySelector("thead").append(row);
     const local = text => text.replace(/\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d UTC/g, at => localTime(new Date(at)));
     for (const e of c.querySelectorAll("title")) e.textContent = local(e.textContent);
     for (const e of c.querySelectorAll("td [aria-label]")) e.setAttribute("aria-label", local(e.getAttribute("aria-label")));
@@ -222,7 +226,7 @@ document.addEventListener("input", e => {
 });
 document.addEventListener("click", e => {
   const form = e.target.closest("form[data-check]");
-  if (!form || !e.target.matches("button[value=check]")) return;
+  if (!form || !e.target.matches("button[value=check]") || form.elements.begin.value) return; // the site checks a time
   e.preventDefault();
   check(form, 0);
 });

@@ -18,7 +18,7 @@ import (
 func (p *tab) pressBar(label string) {
 	p.t.Helper()
 	p.until(`(() => {
-		const e = [...document.querySelectorAll("svg a")].find(e => e.getAttribute("aria-label").startsWith(%s));
+		const e = [...document.querySelectorAll("svg a[aria-label]")].find(e => e.getAttribute("aria-label").startsWith(%s));
 		if (!e) return "no such bar";
 		window.pressed = true;
 		e.dispatchEvent(new MouseEvent("click", {bubbles: true, cancelable: true}));
@@ -64,11 +64,18 @@ func TestWebCalendar(t *testing.T) {
 	p.press("Calendar")
 	p.press("Later")
 	p.see("raw-pc", "UTC", "Here")
+	if first := get[string](p, `document.querySelector(".calendar thead th").innerText`); first != "Here" {
+		t.Errorf("the first axis is %q", first)
+	}
+	day := `(() => { const q = new URLSearchParams(document.querySelector(".calendar .axis a").getAttribute("href")); return q.get("days") + " " + q.get("from").slice(11); })()`
+	if got := get[string](p, day); got != "1 23:00" && got != "1 22:00" {
+		t.Errorf("the first day has a link to %s UTC", got)
+	}
 	p.pressBar("pc1: free")
-	p.see("Start an experiment", "1 node", "Start checks whether it fits then.")
+	p.see("Start an experiment", "1 node", "Check and Start find whether it fits then.")
 	p.fill("How many nodes", "2")
 	p.press("Change the request")
-	p.see("2 nodes", "Start checks whether it fits then.")
+	p.see("2 nodes", "Check and Start find whether it fits then.")
 	begin := get[string](p, `document.getElementById("begin").value`)
 	if end := get[string](p, `document.getElementById("end").value`); end != "" {
 		t.Errorf("the end is %s, not that of how long it lasts", end)
@@ -88,7 +95,7 @@ func TestWebCalendar(t *testing.T) {
 	p.see("The end must be after the begin")
 	p.fill("End", from.Add(2*time.Hour).Format("2006-01-02T15:04"))
 	p.press("Move the end")
-	p.see("The experiment is kept until")
+	p.see("The reservation ends at")
 	p.press("Mine")
 	p.see("course reserved 2 nodes: 2 reserved")
 
@@ -125,6 +132,18 @@ func TestWebCalendar(t *testing.T) {
 	if status, list := s.events(get[string](bob, `document.querySelector("#feed [data-copy]").dataset.copy`)); status != http.StatusOK || len(list) != 0 {
 		t.Errorf("bob's feed: %d, %d events", status, len(list))
 	}
+	later := newTab(t, s.at.Pages)
+	later.open("/ui/calendar?from=" + begin[:10] + "T00:00")
+	later.see("Choose a free time, then sign in to reserve it.")
+	later.pressBar("pc4: free")
+	later.see("You sign in with a link")
+	later.open(link.FindString(s.patchbay("user", "alice", "--link")))
+	later.press("Sign in as alice")
+	later.see("Start an experiment")
+	if got := get[string](later, `document.getElementById("begin").value`); got != begin[:10]+"T00:00" {
+		t.Errorf("after the sign-in, the begin is %q", got)
+	}
+
 	p.press("Mine")
 	p.press("Make a feed link")
 	p.see("It is not shown again.")
@@ -142,6 +161,11 @@ func TestWebCalendar(t *testing.T) {
 	}
 	s.patchbay("user", "alice", "--sign-out")
 	gone("after the sign-out", second)
+	p = s.member("alice")
+	p.press("course")
+	p.press("Delete reservation…")
+	p.press("Yes, delete course")
+	p.see("The reservation was deleted.")
 }
 
 // TestWebRoom lets the buttons of a refusal fill in a time that has room.
@@ -153,7 +177,7 @@ func TestWebRoom(t *testing.T) {
 	fill := func(node, name string, begin, end time.Duration) {
 		p.open("/ui/start?own&" + "begin=" + time.Now().UTC().Add(begin).Format("2006-01-02T15:04") + "&end=" + time.Now().UTC().Add(end).Format("2006-01-02T15:04"))
 		p.fill("The request", request(node))
-		p.see("Start checks whether it fits then.")
+		p.see("Check and Start find whether it fits then.")
 		p.fill("Name", name)
 		p.expect("422")
 		p.press("Start")
@@ -161,13 +185,18 @@ func TestWebRoom(t *testing.T) {
 	}
 	button := func(name string) {
 		p.press(get[string](p, `document.querySelector("button[name=`+name+`]").innerText`))
-		p.see("Start checks whether it fits then.")
+		p.see("Check and Start find whether it fits then.")
 		p.press("Start")
 		p.see("The nodes are reserved for you from")
 	}
 	fill("raw-pc:a:pc1", "before", 20*time.Hour, 26*time.Hour)
 	p.pictures("start-room")
-	button("last")
+	p.press(get[string](p, `document.querySelector("button[name=last]").innerText`))
+	p.see("Check and Start find whether it fits then.")
+	p.press("Check")
+	p.see("It fits then. Nothing is reserved yet.")
+	p.press("Start")
+	p.see("The nodes are reserved for you from")
 	fill("raw-pc:a:pc1", "after", 30*time.Hour, 34*time.Hour)
 	button("first")
 	s.upAt("bob", "long", request("raw-pc:a:pc2"), 8*24*time.Hour, 11*24*time.Hour) // the end is more than a week away

@@ -140,6 +140,6 @@ func TestWebWithoutScript(t *testing.T) {
 	p.press("Start")
 	p.see("The nodes are reserved for you from")
 	p.press("Delete reservation…")
-	p.press("Yes, end course")
-	p.see("The experiment has ended.")
+	p.press("Yes, delete course")
+	p.see("The reservation was deleted.")
 }
