@@ -25,6 +25,9 @@
 //     more, as far as policy does: [request.showForm].
 //   - the calendar is public, so it names slices only to their members. Its pictures have coordinates in percent, so that one picture
 //     fits all widths with text of one size: [calendarBody.Picture].
+//   - a visitor who must sign in first comes back to the time that they chose, by a cookie, since the link of a mail knows nothing of it:
+//     [request.signIn].
+//   - a check of a later time creates the slice, since the API previews only in one: [request.start].
 //   - a calendar program has no session: it shows a secret of its own, of which the authority keeps the hash, and which shows only the
 //     member's experiments. An operator's sign-out ends it: [request.sendFeed].
 //   - texts of members, nodes and providers reach pages only through html/template, and pictures
