@@ -271,7 +271,7 @@ func (x *calendarBody) addTicks() {
 		if x.part(t) > 0.94 {
 			text = "" // it would be cut off
 		}
-		x.Ticks = append(x.Ticks, tick{x.at(t), text, href, !t.Equal(t.Truncate(major)), x.part(t) > 0.75})
+		x.Ticks = append(x.Ticks, tick{x.at(t), text, href, !t.Equal(t.Truncate(major)), x.part(t) >= 0.75})
 	}
 }
 

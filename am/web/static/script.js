@@ -56,7 +56,7 @@ function localAxes() {
       const link = new URLSearchParams(location.search);
       link.set("from", inputTime(d, 0, 16));
       link.set("days", 1);
-      add(isMidnight ? add(axis, "a", {href: "?" + link}) : axis, "text", {x, dx: 3, y: 13, class: minor || t - from > .75 * (until - from) ? "minor" : ""}).textContent =
+      add(isMidnight ? add(axis, "a", {href: "?" + link}) : axis, "text", {x, dx: 3, y: 13, class: minor || t - from >= .75 * (until - from) ? "minor" : ""}).textContent =
         isMidnight ? d.toLocaleDateString("en-GB", {weekday: "short", day: "numeric", month: "short"}).replace(",", "") : d.toLocaleTimeString([], {hour: "2-digit", minute: "2-digit", hour12: false});
     }
     const local = text => text.replace(/\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d UTC/g, at => localTime(new Date(at)));
