@@ -22,8 +22,9 @@ var calendarRoutes = []route{
 const (
 	// calendarDays is the usual length of the calendar, and maxCalendarDays the longest one.
 	calendarDays, maxCalendarDays = 8, 31
-	// openTypes is the number of components up to which a type is open, and calendarRows the number of rows of an open one.
-	openTypes, calendarRows = 24, 32
+	// openTypes is the number of components up to which a type is open, calendarRows the number of rows of an open one, and openRows the number
+	// of rows after which only a chosen type is open.
+	openTypes, calendarRows, openRows = 24, 32, 96
 	// minGap is the shortest free time that is a link.
 	minGap = 10 * time.Minute
 	// thinnest is the part of the width below which windows are joined, so that a row has a limited size.
@@ -163,12 +164,12 @@ func (q *request) showCalendar() error {
 	}
 	x.addTicks()
 	x.Now = x.at(x.At)
-	v := q.r.URL.Query()
+	v, rows := q.r.URL.Query(), 0
 	for k, t := range x.Types {
 		number := strconv.Itoa(k + 1)
 		r := calendarType{CalendarType: t, ID: "type-" + number, Open: x.link("open", number) + "#type-" + number}
 		isChosen := v.Get("open") == number
-		r.IsOpen = isChosen || len(t.Components) <= openTypes
+		r.IsOpen = isChosen || len(t.Components) <= openTypes && rows < openRows
 		x.addFree(&r)
 		first, _ := strconv.Atoi(v.Get("first"))
 		if !isChosen || first < 0 || first >= len(t.Components) {
@@ -181,6 +182,7 @@ func (q *request) showCalendar() error {
 		if r.Last > 0 && r.Last < len(t.Components) {
 			r.Next = x.link("open", number, "first", strconv.Itoa(r.Last)) + "#" + r.ID
 		}
+		rows += len(r.Components)
 		x.Rows = append(x.Rows, r)
 	}
 	return q.render(page{Name: "calendar", Title: "Calendar", Tab: "calendar", Body: x})

@@ -154,6 +154,19 @@ func TestCalendarIsEscaped(t *testing.T) {
 	}
 }
 
+// TestCalendarOfManyTypes checks that the page shows the components of only some types of a site with many.
+func TestCalendarOfManyTypes(t *testing.T) {
+	var c service.Calendar
+	for range 50 {
+		c.Types = append(c.Types, service.CalendarType{Name: "pc", Kind: "exclusive", Total: 24, Components: make([]service.CalendarComponent, 24)})
+	}
+	for path, rows := range map[string]int{"/ui/calendar": 96, "/ui/calendar?open=50": 120} {
+		if code, text := open(calendarPages(t, c), path); code != http.StatusOK || strings.Count(text, `scope="row"`)-50 != rows {
+			t.Errorf("%s: %d, %d rows of %d", path, code, strings.Count(text, `scope="row"`)-50, rows)
+		}
+	}
+}
+
 // TestFeedIsEscaped parses a feed with hostile names again.
 func TestFeedIsEscaped(t *testing.T) {
 	const hostile = "a\r\nEND:VEVENT\r\nATTENDEE:mailto:alice@example.org\r\nx;y,z\\"
