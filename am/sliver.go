@@ -276,6 +276,11 @@ func (a Amount) Sub(b Amount) Amount {
 	return Amount{a.Slots - b.Slots, a.Cores - b.Cores, a.GPUs - b.GPUs, a.Memory - b.Memory, a.Disk - b.Disk}
 }
 
+// Times returns n times a, field by field.
+func (a Amount) Times(n int64) Amount {
+	return Amount{n * a.Slots, n * a.Cores, n * a.GPUs, n * a.Memory, n * a.Disk}
+}
+
 // Fits returns how many times demand fits into capacity minus usage, but at most limit. A zero
 // field of capacity is no limit.
 func Fits(capacity, usage, demand Amount, limit int64) int64 {

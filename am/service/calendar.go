@@ -242,11 +242,7 @@ func (w *calendarSweep) windows(c *inventory.Component, spans []span) (list []Ca
 			if e.span.exclusive {
 				exclusive += e.sign
 			}
-			if e.sign > 0 {
-				used = used.Add(e.span.amount)
-			} else {
-				used = used.Sub(e.span.amount)
-			}
+			used = used.Add(e.span.amount.Times(e.sign))
 			if u, isMine := w.slices[e.span.slice]; isMine {
 				if mine == nil {
 					mine = map[urn.URN]int64{}

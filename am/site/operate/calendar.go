@@ -41,23 +41,8 @@ const calendarTime = 7 * 24 * time.Hour
 // Calendar lists the components by type, with their windows from f.Since, or now, until f.Until. The conditions on
 // slices and users do not select components: they mark windows. Calendar fails like Slices.
 func (d *Operations) Calendar(f Filter, row func(CalendarRow) error) error {
-	w, marked := d.parseFilter(f), map[urn.URN]bool{}
-	err := d.cfg.Store.Read(func(v *store.View) error {
-		if err := w.requireKnown(v); err != nil || f.Slice == "" && f.User == "" {
-			return err
-		}
-		known := f.User == "" || strings.ContainsAny(f.User, "*?")
-		if err := v.Slivers(func(x am.Sliver) bool {
-			known = known || w.user.matchURN(x.Creator)
-			if w.slice.matchAll() || w.slice.matchURN(x.Slice) {
-				marked[x.Slice] = marked[x.Slice] || w.user.matchAll() || w.user.matchURN(x.Creator)
-			}
-			return true
-		}); err != nil || known {
-			return err
-		}
-		return refuse("no user %s has slivers here", f.User)
-	})
+	w := d.parseFilter(f)
+	marked, err := d.markedSlices(w, f)
 	if err != nil {
 		return err
 	}
@@ -71,15 +56,9 @@ func (d *Operations) Calendar(f Filter, row func(CalendarRow) error) error {
 	if !until.After(from) {
 		return refuse("the calendar ends before it begins")
 	}
-	var mine []urn.URN
-	for u, isMine := range marked {
-		if isMine {
-			mine = append(mine, u)
-		}
-	}
 	var current atomic.Pointer[inventory.Inventory]
 	current.Store(w.inv)
-	all, err := service.New(service.Config{Store: d.cfg.Store, Inventory: &current, Plan: w.plan}).Calendar(from, until, mine)
+	all, err := service.New(service.Config{Store: d.cfg.Store, Inventory: &current, Plan: w.plan}).Calendar(from, until, marked)
 	if err != nil {
 		return err
 	}
@@ -94,6 +73,28 @@ func (d *Operations) Calendar(f Filter, row func(CalendarRow) error) error {
 		}
 	}
 	return p.err
+}
+
+// markedSlices returns the slices that the filter names, or whose slivers the user that it names has reserved.
+func (d *Operations) markedSlices(w *parsedFilter, f Filter) (marked []urn.URN, err error) {
+	err = d.cfg.Store.Read(func(v *store.View) error {
+		if err := w.requireKnown(v); err != nil || f.Slice == "" && f.User == "" {
+			return err
+		}
+		known, seen := f.User == "" || strings.ContainsAny(f.User, "*?"), map[urn.URN]bool{}
+		if err := v.Slivers(func(x am.Sliver) bool {
+			known = known || w.user.matchURN(x.Creator)
+			if !seen[x.Slice] && (w.slice.matchAll() || w.slice.matchURN(x.Slice)) && (w.user.matchAll() || w.user.matchURN(x.Creator)) {
+				seen[x.Slice] = true
+				marked = append(marked, x.Slice)
+			}
+			return true
+		}); err != nil || known {
+			return err
+		}
+		return refuse("no user %s has slivers here", f.User)
+	})
+	return marked, err
 }
 
 func calendarRow(t *service.CalendarType, c *service.CalendarComponent) CalendarRow {
