@@ -132,7 +132,7 @@ func (o *events) compareSliver(x store.Diff[am.Sliver]) {
 	if !held && isReserved(now) {
 		o.postSliver(Allocated, now)
 	}
-	begins := was != nil && was.Waits() && isReserved(now) && now.Begun
+	begins := hasBegun(was, now)
 	if begins {
 		o.postSliver(Begins, now)
 	}
@@ -162,6 +162,11 @@ func (o *events) compareSliver(x store.Diff[am.Sliver]) {
 		after.Status.Allocation = am.Unallocated
 		o.postSliver(Gone, &after)
 	}
+}
+
+// hasBegun reports whether a sliver that was reserved ahead begins with this change.
+func hasBegun(was, now *am.Sliver) bool {
+	return was != nil && was.Waits() && isReserved(now) && now.Begun
 }
 
 // isNotified reports whether a hook was notified of the end of the current lease.
