@@ -239,8 +239,11 @@ func (e *maintenanceEndpoint) checkReserved(o *operate.MaintenanceOrder, inv *in
 		c, ok := inv.ComponentOf(x)
 		if ok && x.Waits() && x.Begins.Before(o.Until) && x.Ends.After(o.From) && (len(names) == 0 || slices.Contains(names, c.Name)) {
 			then := "would begin at the end of the maintenance"
-			if x.Begins.Before(o.From) {
+			switch {
+			case x.Begins.Before(o.From):
 				then = "begins before the maintenance, and stays"
+			case !x.Ends.After(o.Until):
+				then = "would be lost, since it ends before the maintenance"
 			}
 			lines = append(lines, fmt.Sprintf("%s/%s on %s from %s until %s, of %s, %s", x.Slice.Name, x.ClientID, c.Name, x.Begins.Format(time.RFC3339), x.Ends.Format(time.RFC3339), x.Creator, then))
 		}

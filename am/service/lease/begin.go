@@ -69,6 +69,8 @@ func LateText(x *am.Sliver, p *maintenance.Plan, now time.Time) string {
 	switch {
 	case p != nil && p.Lockdown != nil:
 		return "it begins when the lockdown of this aggregate ends: " + p.Lockdown.Text
+	case w != nil && !x.Ends.After(w.Until):
+		return fmt.Sprintf("it cannot begin, since the maintenance of %s lasts until %s: %s", x.ComponentName, w.Until.Format(time.RFC3339), w.Text)
 	case w != nil:
 		return fmt.Sprintf("it begins at %s, at the end of the maintenance of %s: %s", w.Until.Format(time.RFC3339), x.ComponentName, w.Text)
 	}

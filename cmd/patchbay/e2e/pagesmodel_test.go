@@ -23,7 +23,7 @@ type pagesModel struct {
 }
 
 var (
-	nodeRow = regexp.MustCompile(`<td data-label="Node"><b>([^<]*)</b></td>\s*<td data-label="State"><span class="state [^"]*">([^<]*)</span>`)
+	nodeRow = regexp.MustCompile(`<td data-label="Node"[^>]*><b>([^<]*)</b></td>\s*<td data-label="State"><span class="state [^"]*">([^<]*)</span>`)
 	endTime = regexp.MustCompile(`It ends <time datetime="([^"]*)"`)
 )
 
