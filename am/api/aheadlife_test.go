@@ -104,6 +104,10 @@ func TestLifeOfReservations(t *testing.T) {
 			pass 4h45m
 			begin
 			alice Status s1 -> @+15m`},
+		{"a start within the next minute is now, also for what is provisioned at its start", `
+			alice Allocate s1 a geni_start_time=+30s patchbay_provision_at_start=true geni_users=alice
+			settle
+			alice Status s1 -> a:ready @+24h`},
 		{"a lockdown delays the start", window + `
 			maintenance $locked
 			pass 2h10m

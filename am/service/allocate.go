@@ -318,7 +318,7 @@ func (a *attempt) isShort() bool {
 		!slices.ContainsFunc(r.Nodes, func(n rspec.Node) bool { return n.Match != nil }) && a.isSmall(a.slice)
 }
 
-// addChanges adds the slivers with their leases to cs: new ones, which it provisions if a.create is set, and kept ones with
+// addChanges adds the slivers with their leases to cs: new ones, which it provisions if the call says so and they begin now, and kept ones with
 // their changes. It also adds the journal entry, and deletes documents that no sliver uses any more.
 func (a *attempt) addChanges(v *store.View, cs *store.ChangeSet) error {
 	var before []am.Sliver
@@ -331,7 +331,7 @@ func (a *attempt) addChanges(v *store.View, cs *store.ChangeSet) error {
 			}
 			continue
 		}
-		if a.create && !x.Waits() {
+		if (a.create || a.options.AtStart) && !x.Waits() { // a start within the next minute is now
 			if err := a.provision(v, cs, x, provisioning{permit: a.permit, until: a.until, accounts: a.accounts, on: true, call: a.options.Call}); err != nil {
 				return err
 			}
@@ -353,6 +353,9 @@ func (a *attempt) addChanges(v *store.View, cs *store.ChangeSet) error {
 		event = string(am.EventAllocate)
 	}
 	journal(cs, v, a.grant, a.options.Call, event, text, a.slice, a.slivers)
+	if begun := slices.DeleteFunc(a.added(), func(x am.Sliver) bool { return x.Status.Allocation != am.Provisioned }); !a.create && len(begun) > 0 {
+		journal(cs, v, a.grant, a.options.Call, string(am.EventProvision), "", a.slice, begun)
+	}
 	return a.logLimited(v, cs)
 }
 
