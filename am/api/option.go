@@ -122,7 +122,7 @@ var (
 	}
 	optAtStart = option{
 		name: "patchbay_provision_at_start", kind: flagKind, without: "false: Provision must be called after the start",
-		effect: "slivers are provisioned and started at their start, also now, with accounts for `geni_users`. In a Provision before the start, it replaces these accounts",
+		effect: "slivers that begin later, or whose `geni_start_time` counts as now, are provisioned and started at their start, with accounts for `geni_users`. In a Provision before the start, it replaces these accounts",
 		read:   func(c *call, v xmlrpc.Value) (err error) { c.atStart, err = boolean(v); return err },
 	}
 	optNewEnd = option{

@@ -331,7 +331,8 @@ func (a *attempt) addChanges(v *store.View, cs *store.ChangeSet) error {
 			}
 			continue
 		}
-		if (a.create || a.options.AtStart) && !x.Waits() { // a start within the next minute is now
+		startsNow := a.options.AtStart && !a.options.StartTime.IsZero() // within the next minute
+		if (a.create || startsNow) && !x.Waits() {
 			if err := a.provision(v, cs, x, provisioning{permit: a.permit, until: a.until, accounts: a.accounts, on: true, call: a.options.Call}); err != nil {
 				return err
 			}
