@@ -58,7 +58,7 @@ func hashText(s string) Hash {
 // HoldOf returns what a sliver holds.
 func HoldOf(s *Sliver) Hold {
 	h := Hold{
-		Sliver: []byte(s.URN.Key()), Until: laterOf(s.Expires, s.Ends),
+		Sliver: []byte(s.URN.Key()), Until: LaterOf(s.Expires, s.Ends),
 		Component: []byte(s.Component.Key()), ComponentName: []byte(s.ComponentName), Provider: []byte(s.Provider),
 		Amount: s.Amount, Exclusive: s.Exclusive, Cleaning: s.Status.Allocation == Unallocated,
 		Slice: HashOf(s.Slice), User: HashOf(s.Creator), Project: ProjectHash(s.Slice),
@@ -78,7 +78,8 @@ func HoldOf(s *Sliver) Hold {
 	return h
 }
 
-func laterOf(a, b time.Time) time.Time {
+// LaterOf returns the later of two times.
+func LaterOf(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

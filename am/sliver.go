@@ -167,7 +167,7 @@ func (s *Sliver) Live(now time.Time) bool {
 }
 
 // Start returns the time at which the sliver began or begins.
-func (s *Sliver) Start() time.Time { return laterOf(s.Created, s.Begins) }
+func (s *Sliver) Start() time.Time { return LaterOf(s.Created, s.Begins) }
 
 // Waits reports whether the sliver has not begun yet.
 func (s *Sliver) Waits() bool {

@@ -58,7 +58,7 @@ func listResources(ctx context.Context, c *call) (xmlrpc.Value, []string, error)
 	var err error
 	if c.startTime.IsZero() && c.endTime.IsZero() {
 		body, err = c.api.advertisement(f)
-	} else { // one of each caller waits for the others, so that nobody waits for all of one caller
+	} else { // at most one call of each caller waits, so a caller with many calls does not delay others
 		err = c.api.agg.Memory().InTurn(ctx, c.event.Caller.Key(), func() (err error) {
 			body, err = c.api.windowAdvertisement(ctx, f, c.startTime, c.endTime)
 			return err

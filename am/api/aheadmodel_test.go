@@ -35,7 +35,7 @@ components:
   - {name: host1, sliver_types: [vm], exclusive: false, capacity: {slots: 3}}
 `
 
-// reserved is what an answer has granted: the sliver, and from when until when it holds what.
+// reserved is a sliver with the times that answers have granted.
 type reserved struct {
 	am.Sliver
 	from, until time.Time

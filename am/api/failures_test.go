@@ -50,7 +50,7 @@ func (w *world) records() string {
 }
 
 // TestFailuresOfOthers repeats what has gone wrong in other systems that reserve ahead. Number 7, limits that hold for new
-// reservations only (chi-in-a-box#128, oar3#95), is in TestPolicyOfReservationsAhead; and 9, nobody sees until when, nor what is free
+// reservations only (chi-in-a-box#128, oar3#95), is in TestPolicyOfReservationsAhead; and 9, no list shows ends and free times
 // (jumpstarter#32, #860, minimega#1186), in TestRenewableUntil and TestAdvertisementOfAWindow.
 func TestFailuresOfOthers(t *testing.T) {
 	for _, tt := range []struct {

@@ -46,7 +46,7 @@ func (a *attempt) newWindow(now, start, requested time.Time) (window, error) {
 		}
 		w.from, w.isAhead = start, true
 	}
-	if !requested.IsZero() && !requested.After(laterOf(w.from, start)) {
+	if !requested.IsZero() && !requested.After(am.LaterOf(w.from, start)) {
 		return w, am.Errorf(am.BadArgs, "geni_end_time %s is not after geni_start_time %s", requested.Format(time.RFC3339), start.Format(time.RFC3339)).With(am.OutOfRange)
 	}
 	w.until = earliest(a.permit.First(w.from, w.from, a.leaseEnd(w.from, a.until, requested)))
@@ -155,7 +155,7 @@ func (s *Service) renewWaiting(v *store.View, cs *store.ChangeSet, x *am.Sliver,
 		late = now.Sub(x.Begins).Truncate(time.Second)
 	}
 	if r.options.AsLongAsPossible { // nothing is shortened
-		ends, r.until = laterOf(ends, x.Ends), laterOf(r.until, x.Expires.Add(late))
+		ends, r.until = am.LaterOf(ends, x.Ends), am.LaterOf(r.until, x.Expires.Add(late))
 	}
 	if !r.options.EndTime.IsZero() || x.AutoProvision {
 		if !ends.After(x.Begins) {
@@ -176,7 +176,7 @@ func (s *Service) renewWaiting(v *store.View, cs *store.ChangeSet, x *am.Sliver,
 			if !r.options.AsLongAsPossible {
 				return am.Errorf(am.Refused, "the end of sliver %s cannot be %s; the latest time is %s, by %s", x.URN, ends.Format(time.RFC3339), latest.Format(time.RFC3339), limit).With(am.OutOfRange).About(x.URN)
 			}
-			ends = laterOf(latest, x.Ends)
+			ends = am.LaterOf(latest, x.Ends)
 		}
 		x.Ends = ends
 	}

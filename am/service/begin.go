@@ -123,7 +123,7 @@ func (s *Service) Deadline(v *store.View, x *am.Sliver) time.Time {
 	if resumed == nil || !lease.IsNoShow(x) || !resumed.After(x.Begins) {
 		return x.Expires
 	}
-	return earliest(x.Ends, laterOf(x.Expires, resumed.Add(s.cfg.Leases.NoShow)))
+	return earliest(x.Ends, am.LaterOf(x.Expires, resumed.Add(s.cfg.Leases.NoShow)))
 }
 
 // logLimited adds a journal entry for each slice that holds an exclusive component which the call is the first to reserve

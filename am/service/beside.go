@@ -87,7 +87,7 @@ func hasNamesFree(v *store.View, x *am.Sliver) (bool, error) {
 // freeUntil returns until, or the first start of a reservation before it beside which x cannot stay. That is never before
 // the time until which x holds its component already.
 func (s *Service) freeUntil(v *store.View, x *am.Sliver, until time.Time) (time.Time, error) {
-	from := laterOf(v.Now(), am.HoldOf(x).Until)
+	from := am.LaterOf(v.Now(), am.HoldOf(x).Until)
 	if !from.Before(until) || !v.HasWaiting() {
 		return until, nil
 	}

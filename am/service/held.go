@@ -34,7 +34,7 @@ type sliceContent struct {
 // lastEnd returns until, or the end of a kept sliver if that is later: it holds what a change gives it until then.
 func (h *sliceContent) lastEnd(until time.Time) time.Time {
 	for _, x := range h.kept {
-		until = laterOf(until, am.HoldOf(x).Until)
+		until = am.LaterOf(until, am.HoldOf(x).Until)
 	}
 	return until
 }

@@ -111,7 +111,7 @@ func (s *Service) changeSliver(v *store.View, cs *store.ChangeSet, was, x *am.Sl
 func (a *attempt) probed() (b binder.Binding, slivers []am.Sliver) {
 	for i, x := range a.slivers {
 		if a.windowOf(i).isAhead {
-			continue // nobody knows yet what the provider can do then
+			continue // what the provider can do then is unknown
 		}
 		if was := a.kept[x.ClientID]; was != nil {
 			if !isChangedNode(was, &x) {

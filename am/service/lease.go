@@ -20,13 +20,6 @@ func earliest(a time.Time, more ...time.Time) time.Time {
 	return a.UTC().Truncate(time.Second)
 }
 
-func laterOf(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 // checkEndTime returns a BadArgs error if the requested end is in the past. A zero end is valid.
 func checkEndTime(now, requested time.Time) error {
 	if requested.IsZero() || requested.After(now) {

@@ -148,7 +148,7 @@ func (s *Service) setRenewable(v *store.View, all []Report, credential time.Time
 			return err
 		}
 		end, _ := s.maxRenewal(now, latest, x)
-		all[i].RenewableUntil = laterOf(end, x.Expires)
+		all[i].RenewableUntil = am.LaterOf(end, x.Expires)
 	}
 	return nil
 }

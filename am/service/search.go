@@ -182,7 +182,7 @@ func (x *search) firstStart() (start, notBefore time.Time) {
 
 // possibleStart returns the first time from the given one on that a call may request as a start.
 func (x *search) possibleStart(at time.Time) time.Time {
-	at = laterOf(at, x.now.Add(firstDelay)).Add(time.Second - 1).UTC().Truncate(time.Second)
+	at = am.LaterOf(at, x.now.Add(firstDelay)).Add(time.Second - 1).UTC().Truncate(time.Second)
 	if step := x.cfg.Leases.AheadStep; step > 0 {
 		at = at.Add(step - 1).Truncate(step)
 	}

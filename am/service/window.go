@@ -39,7 +39,7 @@ func (a *attempt) setWindows(now time.Time) (err error) {
 	a.window = a.windows[0]
 	for _, w := range a.windows[1:] {
 		a.window.isAhead = a.window.isAhead && w.isAhead
-		if a.window.until = laterOf(a.window.until, w.until); w.from.Before(a.window.from) {
+		if a.window.until = am.LaterOf(a.window.until, w.until); w.from.Before(a.window.from) {
 			a.window.from = w.from
 		}
 	}

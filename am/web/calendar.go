@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am"
 	"patchbay/am/display"
 	"patchbay/am/service"
 	"patchbay/am/urn"
@@ -375,7 +376,7 @@ func (x *calendarBody) span(from, until time.Time) (text string) {
 
 // cells cuts a free time into links, so that a click chooses when an experiment begins. what is the beginning of their labels.
 func (x *calendarBody) cells(t *service.CalendarType, what string, from, until time.Time) (list []bar) {
-	for from = laterOf(from, x.now); from.Before(until); {
+	for from = am.LaterOf(from, x.now); from.Before(until); {
 		next := from.Truncate(x.cell).Add(x.cell)
 		if next.After(until) {
 			next = until

@@ -269,7 +269,7 @@ func (f *startForm) readWindow(value func(string) string, q *request) (problem s
 	}
 	if first, err := parseInput(value("first")); err == nil {
 		if !f.End.IsZero() { // it lasts as long as before
-			f.End = first.Add(f.End.Sub(laterOf(f.Begin, q.now)))
+			f.End = first.Add(f.End.Sub(am.LaterOf(f.Begin, q.now)))
 		}
 		f.Begin = first
 	}
@@ -290,18 +290,10 @@ func (f *startForm) readWindow(value func(string) string, q *request) (problem s
 	return problem
 }
 
-// laterOf returns the later time.
-func laterOf(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // startExperiment creates the slice, reserves the nodes, and has them created and started. For a preview, it only creates the slice. It adds the lines of a refusal to check.
 func (q *request) startExperiment(f startForm, check *checkBody) (*opened, error) {
 	options := client.Options{End: f.End, Preview: f.IsPreview}
-	begin := laterOf(f.Begin, q.now)
+	begin := am.LaterOf(f.Begin, q.now)
 	if isAhead := begin.After(q.now); options.End.IsZero() && (isAhead || f.Life > 0) {
 		options.End = begin.Add(cmp.Or(f.Life, q.Lease))
 	}

@@ -17,7 +17,7 @@ const (
 	EventBegins = "begins"
 	// EventLimited is the event when a reservation ahead limits for the first time until when others can renew.
 	EventLimited = "limited"
-	// EventNoShow is the event when they are released because nobody provisioned them.
+	// EventNoShow is the event when they are released because no call provisioned them in time.
 	EventNoShow = "no_show"
 	// EventMove is the event when one gets another component before its start.
 	EventMove = "move"

@@ -111,7 +111,7 @@ func (m *Mover) isEqual(x *am.Sliver, old, c *inventory.Component) bool {
 
 // isFree reports whether x fits on c for its whole time.
 func (m *Mover) isFree(v *store.View, x *am.Sliver, c *inventory.Component) (free bool, err error) {
-	from := laterOf(v.Now(), x.Begins)
+	from := am.LaterOf(v.Now(), x.Begins)
 	for _, w := range m.Plan.Windows(c.Name) {
 		if w.From.Before(x.Ends) && w.Until.After(from) {
 			return false, nil
@@ -127,13 +127,6 @@ func (m *Mover) isFree(v *store.View, x *am.Sliver, c *inventory.Component) (fre
 		return free
 	})
 	return free && am.Fits(c.Capacity, used, x.Amount, 1) > 0, err
-}
-
-func laterOf(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // MoveAll moves the slivers that have not begun and are on the named components to equal ones, and adds the changes to cs. It

@@ -33,7 +33,7 @@ func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN, minEnd time.Time) (
 		x.Frozen = false
 		if x.Status.Allocation != am.Unallocated && x.Expires.Before(minEnd) {
 			x.Expires = minEnd.UTC().Truncate(time.Second)
-			if x.Ends = laterOf(x.Ends, x.Expires); x.Status.Allocation == am.Allocated {
+			if x.Ends = am.LaterOf(x.Ends, x.Expires); x.Status.Allocation == am.Allocated {
 				x.Granted = x.Expires
 			}
 		}
